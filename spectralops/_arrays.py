@@ -1,0 +1,349 @@
+"""The only file that tells array libraries apart: describe, adopt, allocate, give back.
+
+An operator runs on NumPy arrays (host) or CuPy arrays (CUDA device). Arrays of every other library are viewed as
+one of the two through DLPack, without a copy, and results are handed back the same way. Nothing here ever moves
+data between host and device.
+"""
+
+from __future__ import annotations
+
+import numbers
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+
+from spectralops.errors import BackendUnavailableError
+
+__all__ = ["ArraySpec", "Home", "Operand"]
+
+# Stored in 16 bits, computed in float32: neither NumPy nor SciPy computes in these types.
+HALF_DTYPES = ("float16", "bfloat16")
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The library and the device of an array: ``Home("torch", "cuda:0")``."""
+
+    library: str
+    device: str
+
+    @property
+    def kind(self) -> str:
+        """Device kind, ``"cpu"`` or ``"cuda"``: what a backend runs on."""
+        return self.device.partition(":")[0]
+
+    def __str__(self) -> str:
+        return f"{self.library} array on {self.device}"
+
+
+HOST = Home("numpy", "cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """Shape and dtype name of an array: all that a plan may know of it."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One array argument of a plan: its name, what the caller passes, and the dtype the executor sees."""
+
+    name: str
+    spec: ArraySpec
+    compute: str
+
+
+_library_of_type: dict[type, str | None] = {}
+
+
+def _library(x: object) -> str | None:
+    """Name of the array library of `x`, None if it is no array; cached by type, imports nothing."""
+    cls = type(x)
+    try:
+        return _library_of_type[cls]
+    except KeyError:
+        pass
+    name: str | None = None
+    if isinstance(x, np.ndarray | np.generic):
+        name = "numpy"
+    elif compat.is_cupy_array(x):
+        name = "cupy"
+    elif compat.is_torch_array(x):
+        name = "torch"
+    elif compat.is_jax_array(x):
+        name = "jax"
+    elif compat.is_dask_array(x):
+        name = "dask"
+    elif cls.__module__.partition(".")[0] == "xarray":
+        name = "xarray"
+    elif hasattr(x, "__array_namespace__") and hasattr(x, "__dlpack__"):
+        name = compat.array_namespace(x).__name__.partition(".")[0]
+    _library_of_type[cls] = name
+    return name
+
+
+def is_array(x: object) -> bool:
+    """Whether `x` is an array with at least one axis; scalars of any kind and 0-d arrays are coefficients.
+
+    >>> is_array(np.ones(3)), is_array(np.float32(2)), is_array(0.5), is_array([1.0, 2.0])
+    (True, False, False, False)
+    """
+    return _library(x) is not None and getattr(x, "ndim", 0) > 0
+
+
+def dtype_name(dtype: object) -> str:
+    """Library-neutral name of a dtype object, byte order dropped: ``'float32'``, ``'bfloat16'``."""
+    if isinstance(dtype, str | type) or dtype is None:
+        dtype = np.dtype(dtype)
+    name = getattr(dtype, "name", None)
+    return name if isinstance(name, str) else str(dtype).rpartition(".")[2]
+
+
+def describe(op: str, name: str, x: Any) -> tuple[Home, ArraySpec]:
+    """Where `x` lives and its :class:`ArraySpec`; sequences of numbers count as NumPy arrays.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array, or one that this package cannot take as it is; the message says what to do.
+    """
+    library = _library(x)
+    if library == "numpy":
+        if isinstance(x, np.ma.MaskedArray):
+            raise TypeError(
+                f"{op}: {name} is a numpy.ma.MaskedArray, but must be a plain array; fill it, e.g. {name}.filled(numpy.nan)"
+            )
+        return HOST, ArraySpec(x.shape, dtype_name(x.dtype))
+    if library is None:
+        if isinstance(x, list | tuple | numbers.Number):
+            array = np.asarray(x)
+            return HOST, ArraySpec(array.shape, dtype_name(array.dtype))
+        raise TypeError(f"{op}: {name} is a {type(x).__name__}, but must be an array")
+    if library in ("dask", "xarray"):
+        remedy = "call .compute() first" if library == "dask" else f"pass {name}.data"
+        raise TypeError(f"{op}: {name} is a {library} {type(x).__name__}, but must be an in-memory array; {remedy}")
+    if library == "torch":
+        return Home("torch", _torch_device(op, name, x)), ArraySpec(tuple(x.shape), dtype_name(x.dtype))
+    if library == "jax":
+        return Home("jax", _jax_device(op, name, x)), ArraySpec(tuple(x.shape), dtype_name(x.dtype))
+    if library == "cupy":
+        return Home("cupy", f"cuda:{x.device.id}"), ArraySpec(x.shape, dtype_name(x.dtype))
+    device = str(getattr(x, "device", "cpu"))
+    kind = x.__dlpack_device__()[0]
+    if kind != 1:  # kDLCPU in the DLPack specification
+        raise TypeError(f"{op}: {name} is a {library} array on {device}, but must live on the host or be a CuPy, torch or JAX array")
+    return Home(library, "cpu"), ArraySpec(tuple(x.shape), dtype_name(x.dtype))
+
+
+def _torch_device(op: str, name: str, x: Any) -> str:
+    torch = sys.modules["torch"]
+    if x.layout != torch.strided or x.device.type not in ("cpu", "cuda"):
+        raise TypeError(
+            f"{op}: {name} is a {x.layout} tensor on {x.device}, but must be a strided tensor on cpu or cuda"
+        )
+    if x.requires_grad and torch.is_grad_enabled():
+        raise TypeError(
+            f"{op}: {name} requires grad, but must not, since this function is not differentiable; "
+            f"pass {name}.detach() or call it under torch.no_grad()"
+        )
+    return str(x.device)
+
+
+def _jax_device(op: str, name: str, x: Any) -> str:
+    jax = sys.modules["jax"]
+    if isinstance(x, jax.core.Tracer):
+        raise TypeError(f"{op}: {name} is a JAX tracer, but must be a concrete array; call it outside jit, grad and vmap")
+    devices = x.devices()
+    if len(devices) != 1:
+        raise TypeError(f"{op}: {name} is a JAX array on {len(devices)} devices, but must lie on one; gather it first")
+    (device,) = devices
+    return "cpu" if device.platform == "cpu" else f"cuda:{device.local_hardware_id}"
+
+
+def common_home(op: str, homes: dict[str, Home]) -> Home:
+    """The one home of all arguments.
+
+    Raises
+    ------
+    TypeError
+        If two arguments differ in library or device, naming both.
+    """
+    items = iter(homes.items())
+    first, home = next(items)
+    for name, other in items:
+        if other != home:
+            raise TypeError(f"{op}: {name} is a {other}, but must be a {home} like {first}; move one of them explicitly")
+    return home
+
+
+def adopt(x: Any, dtype: str, home: Home) -> Any:
+    """View of `x` as a NumPy array (host) or CuPy array (device) of `dtype`, in native byte order.
+
+    Copies only where a view cannot carry the values: another dtype, torch's lazy conjugate and negative bits,
+    foreign byte order.
+    """
+    if home.library == "numpy":
+        native = np.asarray(x)
+    elif home.library == "torch":
+        native = _from_torch(x, home)
+    elif home.kind == "cpu":
+        native = np.from_dlpack(x)
+    elif home.library == "cupy":
+        native = x
+    else:
+        native = _cupy().from_dlpack(x)
+    return native.astype(dtype, copy=False)
+
+
+def _from_torch(x: Any, home: Home) -> Any:
+    torch = sys.modules["torch"]
+    x = x.detach().resolve_conj().resolve_neg()
+    if x.dtype == torch.bfloat16:  # no DLPack consumer here takes it
+        x = x.float()
+    if home.kind == "cpu":
+        return np.from_dlpack(x)
+    return _cupy().from_dlpack(x)
+
+
+def adopt_out(op: str, out: Any, home: Home) -> Any:
+    """Writable native view of the caller's `out`, without any cast.
+
+    Raises
+    ------
+    TypeError
+        If arrays of its library are immutable.
+    ValueError
+        If it is read-only, in foreign byte order, or has elements that share memory.
+    """
+    if home.library == "jax":
+        raise TypeError(f"{op}: out is a JAX array, but must be writable, which JAX arrays never are; leave it out")
+    if home.library in ("numpy", "cupy"):
+        native = out
+    elif home.library == "torch":
+        if out.dtype == sys.modules["torch"].bfloat16:  # store() copies into it; NumPy cannot view it
+            native = np.from_dlpack(out.view(sys.modules["torch"].int16)) if home.kind == "cpu" else out
+        else:
+            native = np.from_dlpack(out.detach()) if home.kind == "cpu" else _cupy().from_dlpack(out.detach())
+    else:
+        native = np.from_dlpack(out)
+    if isinstance(native, np.ndarray):
+        if not native.flags.writeable:
+            raise ValueError(f"{op}: out is read-only, but must be writable")
+        if not native.dtype.isnative:
+            raise ValueError(f"{op}: out has dtype {native.dtype}, but must be in native byte order")
+    if any(stride == 0 and n > 1 for stride, n in zip(native.strides, native.shape, strict=True)):
+        raise ValueError(f"{op}: out is a broadcast view, but must have memory of its own for every element")
+    return native
+
+
+def store(result: Any, out: Any, target: Any, home: Home) -> None:
+    """Copy a result into the caller's `out`, rounding to its dtype."""
+    if home.library == "torch":
+        out.copy_(sys.modules["torch"].from_dlpack(result))
+    else:
+        target[...] = result
+
+
+def empty(shape: tuple[int, ...], dtype: str, home: Home) -> Any:
+    """Uninitialised native array on the device of `home`: the only place where results are allocated."""
+    if home.kind == "cpu":
+        return np.empty(shape, dtype)
+    cupy = _cupy()
+    with cupy.cuda.Device(int(home.device.partition(":")[2])):
+        return cupy.empty(shape, dtype)
+
+
+def _numpy_dtype(dtype: str) -> np.dtype[Any]:
+    if dtype == "bfloat16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(dtype)
+
+
+def give_back(native: Any, dtype: str, home: Home) -> Any:
+    """The caller's library's array over the memory of `native`, rounded where the result is stored in 16 bits."""
+    if dtype in HALF_DTYPES and home.library != "torch":  # torch has its own bfloat16, rounded below
+        native = native.astype(_numpy_dtype(dtype))
+    if home.library in ("numpy", "cupy"):
+        return native
+    if home.library == "torch":
+        torch = sys.modules["torch"]
+        return torch.from_dlpack(native).to(getattr(torch, dtype))
+    if home.library == "jax":
+        return sys.modules["jax"].numpy.from_dlpack(native)
+    return sys.modules[home.library].from_dlpack(native)
+
+
+def default_float(home: Home) -> str:
+    """dtype name that integer and boolean input is computed in: the library's own default."""
+    if home.library == "torch":
+        return dtype_name(sys.modules["torch"].get_default_dtype())
+    if home.library == "jax":
+        return "float64" if sys.modules["jax"].config.jax_enable_x64 else "float32"
+    return "float64"
+
+
+def from_host(array: np.ndarray[Any, Any], home: Home) -> Any:
+    """Native copy of a small host array (a symbol, a coefficient) on the device of `home`."""
+    if home.kind == "cpu":
+        return array
+    cupy = _cupy()
+    with cupy.cuda.Device(int(home.device.partition(":")[2])):
+        return cupy.asarray(array)
+
+
+def overlap(a: Any, b: Any) -> bool:
+    """Whether two native arrays share memory."""
+    if isinstance(a, np.ndarray):
+        return np.shares_memory(a, b)
+    return bool(_cupy().shares_memory(a, b))
+
+
+def on_device(home: Home) -> Any:
+    """Context in which CuPy allocates and launches on the device of `home`, in the caller's current stream."""
+    return _Current(home)
+
+
+class _Current:
+    """Makes the caller's device and stream CuPy's own while an executor runs; nothing to do on the host."""
+
+    __slots__ = ("_home", "_stack")
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._stack: list[Callable[..., Any]] = []
+
+    def __enter__(self) -> None:
+        if self._home.kind == "cpu":
+            return
+        cupy = _cupy()
+        index = int(self._home.device.partition(":")[2])
+        contexts = [cupy.cuda.Device(index)]
+        if self._home.library == "torch":
+            stream = sys.modules["torch"].cuda.current_stream(index)
+            contexts.append(cupy.cuda.Stream.from_external(stream))
+        for context in contexts:
+            context.__enter__()
+            self._stack.append(context.__exit__)
+
+    def __exit__(self, *error: object) -> None:
+        while self._stack:
+            self._stack.pop()(*error)
+
+
+def _cupy() -> Any:
+    try:
+        import cupy
+    except ImportError as error:
+        raise BackendUnavailableError(
+            'backend for CUDA arrays needs CuPy; pip install "spectralops[cuda13]" (or [cuda12])'
+        ) from error
+    return cupy

@@ -1,0 +1,201 @@
+"""Canonical forms of the arguments that every operator shares, one function each.
+
+The first argument of each function is the public operator's name, which opens the message of what it raises.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from spectralops._arrays import dtype_name
+
+__all__ = ["axes", "choice", "dtype", "inexact_dtype", "nonnegative", "number", "per_axis", "positive", "shape", "workers"]
+
+FLOATS = ("float32", "float64")
+COMPLEXES = ("complex64", "complex128")
+HALVES = ("float16", "bfloat16")
+EXACT = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+T = TypeVar("T")
+
+
+def shape(op: str, value: Any, name: str = "shape") -> tuple[int, ...]:
+    """A tuple of Python ints (never NumPy ints, whose products overflow)."""
+    items = value if isinstance(value, Iterable) else (value,)
+    try:
+        sizes = tuple(operator.index(n) for n in items)
+    except TypeError as error:
+        raise TypeError(f"{op}: {name} is {value!r}, but must be integers") from error
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"{op}: {name} is {sizes}, but must not be negative")
+    return sizes
+
+
+def axes(
+    op: str,
+    value: int | Sequence[int] | None,
+    ndim: int,
+    counts: Mapping[str, int | None] | None = None,
+    array: str = "x",
+) -> tuple[int, ...]:
+    """Non-negative, distinct axes of an array of `ndim` dimensions.
+
+    `counts` maps each argument that has one entry per axis to its number of entries (None: it is a scalar and
+    fixes nothing). Without `value` they fix the number of axes, which are then the last ones; without those, too,
+    a 1-d array gives its only axis and any other its last two.
+    """
+    fixed = {name: count for name, count in (counts or {}).items() if count is not None}
+    if value is None:
+        if len(set(fixed.values())) > 1:
+            (a, na), (b, nb) = next(
+                ((p, q) for p in fixed.items() for q in fixed.items() if p[1] != q[1])
+            )
+            raise ValueError(
+                f"{op}: {a} has {na} entries and {b} has {nb}, but both must have one per axis; "
+                f"pass axes={tuple(range(-na, 0))} or axes={tuple(range(-nb, 0))} and make them agree"
+            )
+        count = next(iter(fixed.values()), min(ndim, 2))
+        if not 0 < count <= ndim:
+            name = next(iter(fixed), "axes")
+            raise ValueError(f"{op}: {array} has {ndim} dimensions, but must have at least {max(count, 1)} to match {name}")
+        return tuple(range(ndim - count, ndim))
+    items = (value,) if not isinstance(value, Iterable) else tuple(value)
+    try:
+        result = tuple(operator.index(axis) for axis in items)
+    except TypeError as error:
+        raise TypeError(f"{op}: axes is {value!r}, but must be integers") from error
+    if not result:
+        raise ValueError(f"{op}: axes is empty, but must name at least one axis")
+    for axis in result:
+        if not -ndim <= axis < ndim:
+            raise ValueError(f"{op}: axes has {axis}, but must lie in [{-ndim}, {ndim}) for {array} with {ndim} dimensions")
+    result = tuple(axis % ndim for axis in result)
+    if len(set(result)) != len(result):
+        raise ValueError(f"{op}: axes is {value!r}, but must not name an axis twice")
+    for name, count in fixed.items():
+        if count != len(result):
+            raise ValueError(f"{op}: {name} has {count} entries, but must have {len(result)}, one per axis of axes={items}")
+    return result
+
+
+def entries(value: Any) -> int | None:
+    """Number of entries of a per-axis argument, None for a scalar."""
+    return len(value) if isinstance(value, Sequence) and not isinstance(value, str) else None
+
+
+def per_axis(op: str, name: str, value: T | Sequence[T], count: int) -> tuple[T, ...]:
+    """One entry per axis: a scalar is repeated, a sequence must have `count` entries."""
+    if entries(value) is None:
+        return (value,) * count  # type: ignore[return-value]
+    items = tuple(value)  # type: ignore[arg-type]
+    if len(items) != count:
+        raise ValueError(f"{op}: {name} has {len(items)} entries, but must have {count}, one per axis")
+    return items
+
+
+def number(op: str, name: str, value: Any) -> float:
+    """A finite Python float from a Python or NumPy real scalar or 0-d array."""
+    if isinstance(value, str) or getattr(value, "ndim", 0) > 0:
+        raise TypeError(f"{op}: {name} is a {type(value).__name__}, but must be a real number")
+    try:
+        result = float(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{op}: {name} is {value!r}, but must be a real number") from error
+    if not math.isfinite(result):
+        raise ValueError(f"{op}: {name} is {result}, but must be finite")
+    return result
+
+
+def positive(op: str, name: str, value: Any) -> float:
+    """A finite Python float above zero."""
+    result = number(op, name, value)
+    if result <= 0:
+        raise ValueError(f"{op}: {name} is {result}, but must be positive")
+    return result
+
+
+def nonnegative(op: str, name: str, value: Any) -> float:
+    """A finite Python float, zero or above."""
+    result = number(op, name, value)
+    if result < 0:
+        raise ValueError(f"{op}: {name} is {result}, but must not be negative")
+    return result
+
+
+def choice(op: str, name: str, value: Any, options: Sequence[str]) -> str:
+    """One of a few words."""
+    if not isinstance(value, str):
+        raise TypeError(f"{op}: {name} is a {type(value).__name__}, but must be {_either(options)}")
+    if value not in options:
+        raise ValueError(f"{op}: {name} is {value!r}, but must be {_either(options)}")
+    return value
+
+
+def _either(options: Sequence[str]) -> str:
+    words = [repr(option) for option in options]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def dtype(op: str, value: Any, name: str = "x") -> str:
+    """Name of a dtype the package knows; TypeError for longdouble, complex32, objects, strings and dates."""
+    result = dtype_name(value)
+    if result not in FLOATS + COMPLEXES + HALVES + EXACT:
+        raise TypeError(
+            f"{op}: {name} has dtype {result}, but must be float16, bfloat16, float32, float64, complex64, complex128, "
+            "integer or bool; convert it first"
+        )
+    return result
+
+
+def inexact_dtype(op: str, value: Any, name: str = "x", default: str = "float64") -> str:
+    """Like :func:`dtype`, integers and bool replaced by `default`: the dtype of the result."""
+    result = dtype(op, value, name)
+    return default if result in EXACT else result
+
+
+def compute_dtype(dtype: str) -> str:
+    """The type an operator calculates in: float32 for 16-bit storage, else the type itself."""
+    return "float32" if dtype in HALVES else dtype
+
+
+def real_dtype(dtype: str) -> str:
+    """The real type of the same precision."""
+    return {"complex64": "float32", "complex128": "float64"}.get(dtype, dtype)
+
+
+def complex_dtype(dtype: str) -> str:
+    """The complex type of the same precision (complex64 for 16-bit storage)."""
+    return "complex128" if dtype in ("float64", "complex128") else "complex64"
+
+
+def workers(op: str, value: int | None, device_kind: str = "cpu") -> int:
+    """Number of threads with SciPy's meaning: None is one, negative counts back from the number of cores."""
+    if value is None:
+        return 1
+    if device_kind != "cpu":
+        raise ValueError(f"{op}: workers is {value}, but must be None for arrays on a GPU, where it has no effect")
+    try:
+        count = operator.index(value)
+    except TypeError as error:
+        raise TypeError(f"{op}: workers is {value!r}, but must be an integer") from error
+    cores = os.cpu_count() or 1
+    result = count + 1 + cores if count < 0 else count
+    if result < 1:
+        raise ValueError(f"{op}: workers is {value}, but must be at least 1, or negative down to {-cores} to count from {cores} cores")
+    return result
+
+
+def index_bits(*shapes: tuple[int, ...]) -> int:
+    """32 if every offset of arrays of these shapes fits a signed 32-bit index, else 64."""
+    return 32 if max((math.prod(s) for s in shapes), default=0) <= np.iinfo(np.int32).max else 64
+
+
+def nbytes(shape: tuple[int, ...], dtype: str) -> int:
+    """Size of an array in bytes, in Python integers."""
+    return math.prod(shape) * {"bool": 1, "bfloat16": 2}.get(dtype, 0) or math.prod(shape) * np.dtype(dtype).itemsize

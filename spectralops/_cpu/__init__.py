@@ -1,0 +1,1 @@
+"""Tuned CPU executors."""

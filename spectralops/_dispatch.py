@@ -1,0 +1,202 @@
+"""Which backend runs an operator, and the one path from the caller's arrays to its executor and back.
+
+:data:`SUPPORT` is the single statement of what is supported: errors, the documentation's table and the tests read it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+from spectralops import _arrays, _checks
+from spectralops._checks import COMPLEXES, FLOATS, HALVES
+from spectralops.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["BACKENDS", "SUPPORT", "Plan", "Support", "execute", "observe", "select"]
+
+# Device kind of each backend, the preferred ones first.
+#   cpu        tuned executors in _cpu/
+#   numpy      plain pipelines in _plain/: what a user would write with NumPy and SciPy, the baseline
+#   cupy       the same modules on CuPy and cupyx.scipy
+#   reference  slow, obvious float64 in _reference/: the meaning of each operator
+BACKENDS: dict[str, str] = {"cpu": "cpu", "numpy": "cpu", "cupy": "cuda", "reference": "cpu"}
+
+REALS = FLOATS + HALVES
+ALL = FLOATS + COMPLEXES + HALVES
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """One row of the support table: where an executor lives, its dtypes, and its limits in words."""
+
+    module: str
+    dtypes: tuple[str, ...]
+    limits: str = ""
+
+
+def _rows(operators: tuple[str, ...], dtypes: tuple[str, ...], **modules: str) -> dict[tuple[str, str], Support]:
+    return {(op, backend): Support(f"spectralops.{module}", dtypes) for op in operators for backend, module in modules.items()}
+
+
+SPECTRAL = ("spectral_filter", "spectral_conv", "fourier_resample")
+CONVOLUTION = ("fft_conv2d", "convolve")
+STEPS = ("diffusion_step", "convection_step", "diffuse_convect_step", "pde_step")
+STENCILS = ("gradient", "divergence", "laplacian")
+
+SUPPORT: dict[tuple[str, str], Support] = {
+    **_rows(SPECTRAL, ALL, cpu="_cpu.spectral", numpy="_plain.spectral", cupy="_plain.spectral", reference="_reference.spectral"),
+    **_rows(
+        CONVOLUTION, ALL, cpu="_cpu.convolution", numpy="_plain.convolution", cupy="_plain.convolution", reference="_reference.convolution"
+    ),
+    **_rows(STEPS, REALS, numpy="_plain.steps", cupy="_plain.steps", reference="_reference.steps"),
+    **_rows(STENCILS, ALL, numpy="_plain.stencils", cupy="_plain.stencils", reference="_reference.stencils"),
+    **_rows(
+        ("diffusion_filter",), REALS, numpy="_plain.diffusion_filter", cupy="_plain.diffusion_filter", reference="_reference.diffusion_filter"
+    ),
+}
+
+
+class Plan(Protocol):
+    """What execution needs of a plan; every plan class has these."""
+
+    @property
+    def op(self) -> str: ...
+    @property
+    def backend(self) -> str: ...
+    @property
+    def operands(self) -> tuple[_arrays.Operand, ...]:
+        """The array arguments, in call order."""
+        ...
+    @property
+    def out_shape(self) -> tuple[int, ...]: ...
+    @property
+    def out_dtype(self) -> str: ...
+    @property
+    def in_place(self) -> bool:
+        """Whether `out` may overlap the first operand."""
+        ...
+
+
+def select(op: str, dtype: str, device_kind: str, backend: str | None) -> str:
+    """The backend that runs `op` on arrays of `dtype`: the caller's choice, or the first that supports it.
+
+    Raises
+    ------
+    ValueError
+        If `backend` is not the name of one.
+    TypeError
+        If `backend` runs on another kind of device than the arrays lie on.
+    UnsupportedError
+        If no backend, or not the chosen one, supports the operator for this dtype.
+    """
+    if backend is not None:
+        _checks.choice(op, "backend", backend, tuple(BACKENDS))
+        if BACKENDS[backend] != device_kind:
+            raise TypeError(
+                f"{op}: backend is {backend!r}, which runs on {BACKENDS[backend]} arrays, but must suit arrays on {device_kind}; "
+                "move them explicitly"
+            )
+    able = [name for name in BACKENDS if (op, name) in SUPPORT and dtype in SUPPORT[op, name].dtypes]
+    chosen = backend or next((name for name in able if BACKENDS[name] == device_kind), None)
+    if chosen is None or chosen not in able:
+        what = f"backend {chosen!r}" if chosen else f"{device_kind} arrays"
+        raise UnsupportedError(f"{op}: dtype is {dtype}, but must be one that {what} supports; it runs on {_listed(able)}")
+    return chosen
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(repr(name) for name in names) if names else "no backend"
+
+
+@lru_cache(maxsize=256)
+def executor(op: str, backend: str) -> Callable[..., None]:
+    """The function that runs `op` on `backend`, loaded on first use."""
+    function: Callable[..., None] = getattr(importlib.import_module(SUPPORT[op, backend].module), op)
+    return function
+
+
+# Called as observer(plan, native_arrays, native_result) after each execution; debug() and explain() set it.
+_observer: ContextVar[Callable[[Any, tuple[Any, ...], Any], None] | None] = ContextVar("spectralops_observer", default=None)
+
+
+@contextmanager
+def observe(observer: Callable[[Any, tuple[Any, ...], Any], None]) -> Iterator[None]:
+    """Report every execution in this context to `observer`, and to the observers of enclosing contexts."""
+    outer = _observer.get()
+
+    def both(plan: Any, arrays: tuple[Any, ...], result: Any) -> None:
+        observer(plan, arrays, result)
+        if outer is not None:
+            outer(plan, arrays, result)
+
+    token = _observer.set(both)
+    try:
+        yield
+    finally:
+        _observer.reset(token)
+
+
+def execute(plan: Plan, arrays: tuple[Any, ...], *, out: Any = None, workers: int | None = None) -> Any:
+    """Run a plan on the caller's arrays: adopt, allocate, execute, give back.
+
+    The executor is called as ``executor(plan, *native_arrays, out=native, workers=count)``. It finds inputs of any
+    strides in the dtypes that the plan's operands name (never 16-bit) and must fill the C-contiguous `out` entirely.
+    """
+    op = plan.op
+    if len(arrays) != len(plan.operands):
+        names = ", ".join(operand.name for operand in plan.operands)
+        raise TypeError(f"{op}: {len(arrays)} arrays were passed, but must be {len(plan.operands)}: {names}")
+    homes = {}
+    for operand, x in zip(plan.operands, arrays, strict=True):
+        name, spec = operand.name, operand.spec
+        homes[name], found = _arrays.describe(op, name, x)
+        if found != spec:
+            raise ValueError(
+                f"{op}: {name} has shape {found.shape} and dtype {found.dtype}, but must have shape {spec.shape} and dtype "
+                f"{spec.dtype} as planned"
+            )
+    home = _arrays.common_home(op, homes)
+    if home.kind != BACKENDS[plan.backend]:
+        raise TypeError(f"{op}: the plan is for {BACKENDS[plan.backend]} arrays, but the first one is a {home}; plan it for that device")
+    threads = _checks.workers(op, workers, home.kind)
+    compute = _checks.compute_dtype(plan.out_dtype)
+    with _arrays.on_device(home):
+        native = tuple(_arrays.adopt(x, operand.compute, home) for operand, x in zip(plan.operands, arrays, strict=True))
+        target = None if out is None else _target(plan, native, out, home)
+        direct = target is not None and target.flags.c_contiguous and compute == plan.out_dtype
+        result = target if direct else _arrays.empty(plan.out_shape, compute, home)
+        executor(op, plan.backend)(plan, *native, out=result, workers=threads)
+        observer = _observer.get()
+        if observer is not None:
+            observer(plan, native, result)
+        if out is None:
+            return _arrays.give_back(result, plan.out_dtype, home)
+        if not direct:
+            _arrays.store(result, out, target, home)
+        return out
+
+
+def _target(plan: Plan, native: tuple[Any, ...], out: Any, home: _arrays.Home) -> Any:
+    """Native view of `out` after checking that the result fits into it."""
+    op = plan.op
+    out_home, spec = _arrays.describe(op, "out", out)
+    if not _arrays.is_array(out) and spec.shape != ():
+        raise TypeError(f"{op}: out is a {type(out).__name__}, but must be an array")
+    if out_home != home:
+        raise TypeError(f"{op}: out is a {out_home}, but must be a {home} like the input")
+    if spec != _arrays.ArraySpec(plan.out_shape, plan.out_dtype):
+        raise ValueError(
+            f"{op}: out has shape {spec.shape} and dtype {spec.dtype}, but must have shape {plan.out_shape} and dtype {plan.out_dtype}"
+        )
+    target = _arrays.adopt_out(op, out, home)
+    if any(_arrays.overlap(target, array) for array in (native[1:] if plan.in_place else native)):
+        raise ValueError(f"{op}: out overlaps an input in memory, but must not; pass a separate array")
+    return target

@@ -1,0 +1,57 @@
+"""Fixtures of all tests: seeds, data files, poisoned allocations, the GPU switch."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--require-gpu", action="store_true", help="a missing CUDA device is a failure, not a skip")
+
+
+def cuda_device_count() -> int:
+    try:
+        import cupy
+
+        return cupy.cuda.runtime.getDeviceCount()
+    except Exception:  # no CuPy, no driver, no device: all mean that nothing can run there
+        return 0
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if cuda_device_count() or config.getoption("--require-gpu"):
+        return
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if session.config.getoption("--require-gpu") and not cuda_device_count():
+        raise pytest.UsageError("--require-gpu: no CUDA device is usable from CuPy")
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """Random numbers fixed by the test's id."""
+    return np.random.default_rng(zlib.crc32(request.node.nodeid.encode()))
+
+
+@pytest.fixture
+def data_file():
+    """Path of a real file of the test data, or a visible skip."""
+
+    def find(name: str) -> Path:
+        root = os.environ.get("SPECTRALOPS_TEST_DATA")
+        if not root:
+            pytest.skip("SPECTRALOPS_TEST_DATA is not set")
+        path = Path(root) / name
+        assert path.exists(), f"{path} is missing from the test data"
+        return path
+
+    return find
