@@ -138,7 +138,9 @@ def describe(op: str, name: str, x: Any) -> tuple[Home, ArraySpec]:
     device = str(getattr(x, "device", "cpu"))
     kind = x.__dlpack_device__()[0]
     if kind != 1:  # kDLCPU in the DLPack specification
-        raise TypeError(f"{op}: {name} is a {library} array on {device}, but must live on the host or be a CuPy, torch or JAX array")
+        raise TypeError(
+            f"{op}: {name} is a {library} array on {device}, but must live on the host or be a CuPy, torch or JAX array"
+        )
     return Home(library, "cpu"), ArraySpec(tuple(x.shape), dtype_name(x.dtype))
 
 
@@ -159,7 +161,9 @@ def _torch_device(op: str, name: str, x: Any) -> str:
 def _jax_device(op: str, name: str, x: Any) -> str:
     jax = sys.modules["jax"]
     if isinstance(x, jax.core.Tracer):
-        raise TypeError(f"{op}: {name} is a JAX tracer, but must be a concrete array; call it outside jit, grad and vmap")
+        raise TypeError(
+            f"{op}: {name} is a JAX tracer, but must be a concrete array; call it outside jit, grad and vmap"
+        )
     devices = x.devices()
     if len(devices) != 1:
         raise TypeError(f"{op}: {name} is a JAX array on {len(devices)} devices, but must lie on one; gather it first")
@@ -179,7 +183,9 @@ def common_home(op: str, homes: dict[str, Home]) -> Home:
     first, home = next(items)
     for name, other in items:
         if other != home:
-            raise TypeError(f"{op}: {name} is a {other}, but must be a {home} like {first}; move one of them explicitly")
+            raise TypeError(
+                f"{op}: {name} is a {other}, but must be a {home} like {first}; move one of them explicitly"
+            )
     return home
 
 

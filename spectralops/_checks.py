@@ -15,7 +15,18 @@ import numpy as np
 
 from spectralops._arrays import dtype_name
 
-__all__ = ["axes", "choice", "dtype", "inexact_dtype", "nonnegative", "number", "per_axis", "positive", "shape", "workers"]
+__all__ = [
+    "axes",
+    "choice",
+    "dtype",
+    "inexact_dtype",
+    "nonnegative",
+    "number",
+    "per_axis",
+    "positive",
+    "shape",
+    "workers",
+]
 
 FLOATS = ("float32", "float64")
 COMPLEXES = ("complex64", "complex128")
@@ -53,9 +64,7 @@ def axes(
     fixed = {name: count for name, count in (counts or {}).items() if count is not None}
     if value is None:
         if len(set(fixed.values())) > 1:
-            (a, na), (b, nb) = next(
-                ((p, q) for p in fixed.items() for q in fixed.items() if p[1] != q[1])
-            )
+            (a, na), (b, nb) = next(((p, q) for p in fixed.items() for q in fixed.items() if p[1] != q[1]))
             raise ValueError(
                 f"{op}: {a} has {na} entries and {b} has {nb}, but both must have one per axis; "
                 f"pass axes={tuple(range(-na, 0))} or axes={tuple(range(-nb, 0))} and make them agree"
@@ -63,7 +72,9 @@ def axes(
         count = next(iter(fixed.values()), min(ndim, 2))
         if not 0 < count <= ndim:
             name = next(iter(fixed), "axes")
-            raise ValueError(f"{op}: {array} has {ndim} dimensions, but must have at least {max(count, 1)} to match {name}")
+            raise ValueError(
+                f"{op}: {array} has {ndim} dimensions, but must have at least {max(count, 1)} to match {name}"
+            )
         return tuple(range(ndim - count, ndim))
     items = (value,) if not isinstance(value, Iterable) else tuple(value)
     try:
@@ -74,13 +85,17 @@ def axes(
         raise ValueError(f"{op}: axes is empty, but must name at least one axis")
     for axis in result:
         if not -ndim <= axis < ndim:
-            raise ValueError(f"{op}: axes has {axis}, but must lie in [{-ndim}, {ndim}) for {array} with {ndim} dimensions")
+            raise ValueError(
+                f"{op}: axes has {axis}, but must lie in [{-ndim}, {ndim}) for {array} with {ndim} dimensions"
+            )
     result = tuple(axis % ndim for axis in result)
     if len(set(result)) != len(result):
         raise ValueError(f"{op}: axes is {value!r}, but must not name an axis twice")
     for name, count in fixed.items():
         if count != len(result):
-            raise ValueError(f"{op}: {name} has {count} entries, but must have {len(result)}, one per axis of axes={items}")
+            raise ValueError(
+                f"{op}: {name} has {count} entries, but must have {len(result)}, one per axis of axes={items}"
+            )
     return result
 
 
@@ -187,7 +202,9 @@ def workers(op: str, value: int | None, device_kind: str = "cpu") -> int:
     cores = os.cpu_count() or 1
     result = count + 1 + cores if count < 0 else count
     if result < 1:
-        raise ValueError(f"{op}: workers is {value}, but must be at least 1, or negative down to {-cores} to count from {cores} cores")
+        raise ValueError(
+            f"{op}: workers is {value}, but must be at least 1, or negative down to {-cores} to count from {cores} cores"
+        )
     return result
 
 

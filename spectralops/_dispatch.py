@@ -43,7 +43,11 @@ class Support:
 
 
 def _rows(operators: tuple[str, ...], dtypes: tuple[str, ...], **modules: str) -> dict[tuple[str, str], Support]:
-    return {(op, backend): Support(f"spectralops.{module}", dtypes) for op in operators for backend, module in modules.items()}
+    return {
+        (op, backend): Support(f"spectralops.{module}", dtypes)
+        for op in operators
+        for backend, module in modules.items()
+    }
 
 
 SPECTRAL = ("spectral_filter", "spectral_conv", "fourier_resample")
@@ -52,14 +56,30 @@ STEPS = ("diffusion_step", "convection_step", "diffuse_convect_step", "pde_step"
 STENCILS = ("gradient", "divergence", "laplacian")
 
 SUPPORT: dict[tuple[str, str], Support] = {
-    **_rows(SPECTRAL, ALL, cpu="_cpu.spectral", numpy="_plain.spectral", cupy="_plain.spectral", reference="_reference.spectral"),
     **_rows(
-        CONVOLUTION, ALL, cpu="_cpu.convolution", numpy="_plain.convolution", cupy="_plain.convolution", reference="_reference.convolution"
+        SPECTRAL,
+        ALL,
+        cpu="_cpu.spectral",
+        numpy="_plain.spectral",
+        cupy="_plain.spectral",
+        reference="_reference.spectral",
+    ),
+    **_rows(
+        CONVOLUTION,
+        ALL,
+        cpu="_cpu.convolution",
+        numpy="_plain.convolution",
+        cupy="_plain.convolution",
+        reference="_reference.convolution",
     ),
     **_rows(STEPS, REALS, numpy="_plain.steps", cupy="_plain.steps", reference="_reference.steps"),
     **_rows(STENCILS, ALL, numpy="_plain.stencils", cupy="_plain.stencils", reference="_reference.stencils"),
     **_rows(
-        ("diffusion_filter",), REALS, numpy="_plain.diffusion_filter", cupy="_plain.diffusion_filter", reference="_reference.diffusion_filter"
+        ("diffusion_filter",),
+        REALS,
+        numpy="_plain.diffusion_filter",
+        cupy="_plain.diffusion_filter",
+        reference="_reference.diffusion_filter",
     ),
 }
 
@@ -75,6 +95,7 @@ class Plan(Protocol):
     def operands(self) -> tuple[_arrays.Operand, ...]:
         """The array arguments, in call order."""
         ...
+
     @property
     def out_shape(self) -> tuple[int, ...]: ...
     @property
@@ -108,7 +129,9 @@ def select(op: str, dtype: str, device_kind: str, backend: str | None) -> str:
     chosen = backend or next((name for name in able if BACKENDS[name] == device_kind), None)
     if chosen is None or chosen not in able:
         what = f"backend {chosen!r}" if chosen else f"{device_kind} arrays"
-        raise UnsupportedError(f"{op}: dtype is {dtype}, but must be one that {what} supports; it runs on {_listed(able)}")
+        raise UnsupportedError(
+            f"{op}: dtype is {dtype}, but must be one that {what} supports; it runs on {_listed(able)}"
+        )
     return chosen
 
 
@@ -124,7 +147,9 @@ def executor(op: str, backend: str) -> Callable[..., None]:
 
 
 # Called as observer(plan, native_arrays, native_result) after each execution; debug() and explain() set it.
-_observer: ContextVar[Callable[[Any, tuple[Any, ...], Any], None] | None] = ContextVar("spectralops_observer", default=None)
+_observer: ContextVar[Callable[[Any, tuple[Any, ...], Any], None] | None] = ContextVar(
+    "spectralops_observer", default=None
+)
 
 
 @contextmanager
@@ -165,11 +190,15 @@ def execute(plan: Plan, arrays: tuple[Any, ...], *, out: Any = None, workers: in
             )
     home = _arrays.common_home(op, homes)
     if home.kind != BACKENDS[plan.backend]:
-        raise TypeError(f"{op}: the plan is for {BACKENDS[plan.backend]} arrays, but the first one is a {home}; plan it for that device")
+        raise TypeError(
+            f"{op}: the plan is for {BACKENDS[plan.backend]} arrays, but the first one is a {home}; plan it for that device"
+        )
     threads = _checks.workers(op, workers, home.kind)
     compute = _checks.compute_dtype(plan.out_dtype)
     with _arrays.on_device(home):
-        native = tuple(_arrays.adopt(x, operand.compute, home) for operand, x in zip(plan.operands, arrays, strict=True))
+        native = tuple(
+            _arrays.adopt(x, operand.compute, home) for operand, x in zip(plan.operands, arrays, strict=True)
+        )
         target = None if out is None else _target(plan, native, out, home)
         direct = target is not None and target.flags.c_contiguous and compute == plan.out_dtype
         result = target if direct else _arrays.empty(plan.out_shape, compute, home)
