@@ -118,7 +118,8 @@ def describe(op: str, name: str, x: Any) -> tuple[Home, ArraySpec]:
     if library == "numpy":
         if isinstance(x, np.ma.MaskedArray):
             raise TypeError(
-                f"{op}: {name} is a numpy.ma.MaskedArray, but must be a plain array; fill it, e.g. {name}.filled(numpy.nan)"
+                f"{op}: {name} is a numpy.ma.MaskedArray, but must be a plain array; "
+                f"fill it, e.g. {name}.filled(numpy.nan)"
             )
         return HOST, ArraySpec(x.shape, dtype_name(x.dtype))
     if library is None:
@@ -270,7 +271,8 @@ def _numpy_dtype(dtype: str) -> np.dtype[Any]:
     if dtype == "bfloat16":
         import ml_dtypes
 
-        return np.dtype(ml_dtypes.bfloat16)
+        bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return bfloat16
     return np.dtype(dtype)
 
 
@@ -289,7 +291,7 @@ def give_back(native: Any, dtype: str, home: Home) -> Any:
 
 
 def default_float(home: Home) -> str:
-    """dtype name that integer and boolean input is computed in: the library's own default."""
+    """Name of the dtype that integer and boolean input is computed in: the library's own default."""
     if home.library == "torch":
         return dtype_name(sys.modules["torch"].get_default_dtype())
     if home.library == "jax":

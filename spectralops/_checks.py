@@ -64,7 +64,7 @@ def axes(
     fixed = {name: count for name, count in (counts or {}).items() if count is not None}
     if value is None:
         if len(set(fixed.values())) > 1:
-            (a, na), (b, nb) = next(((p, q) for p in fixed.items() for q in fixed.items() if p[1] != q[1]))
+            (a, na), (b, nb) = next((p, q) for p in fixed.items() for q in fixed.items() if p[1] != q[1])
             raise ValueError(
                 f"{op}: {a} has {na} entries and {b} has {nb}, but both must have one per axis; "
                 f"pass axes={tuple(range(-na, 0))} or axes={tuple(range(-nb, 0))} and make them agree"
@@ -203,7 +203,8 @@ def workers(op: str, value: int | None, device_kind: str = "cpu") -> int:
     result = count + 1 + cores if count < 0 else count
     if result < 1:
         raise ValueError(
-            f"{op}: workers is {value}, but must be at least 1, or negative down to {-cores} to count from {cores} cores"
+            f"{op}: workers is {value}, but must be at least 1, "
+            f"or negative down to {-cores} to count from {cores} cores"
         )
     return result
 

@@ -122,7 +122,8 @@ def select(op: str, dtype: str, device_kind: str, backend: str | None) -> str:
         _checks.choice(op, "backend", backend, tuple(BACKENDS))
         if BACKENDS[backend] != device_kind:
             raise TypeError(
-                f"{op}: backend is {backend!r}, which runs on {BACKENDS[backend]} arrays, but must suit arrays on {device_kind}; "
+                f"{op}: backend is {backend!r}, which runs on {BACKENDS[backend]} arrays, "
+                f"but must suit arrays on {device_kind}; "
                 "move them explicitly"
             )
     able = [name for name in BACKENDS if (op, name) in SUPPORT and dtype in SUPPORT[op, name].dtypes]
@@ -185,13 +186,14 @@ def execute(plan: Plan, arrays: tuple[Any, ...], *, out: Any = None, workers: in
         homes[name], found = _arrays.describe(op, name, x)
         if found != spec:
             raise ValueError(
-                f"{op}: {name} has shape {found.shape} and dtype {found.dtype}, but must have shape {spec.shape} and dtype "
-                f"{spec.dtype} as planned"
+                f"{op}: {name} has shape {found.shape} and dtype {found.dtype}, "
+                f"but must have shape {spec.shape} and dtype {spec.dtype} as planned"
             )
     home = _arrays.common_home(op, homes)
     if home.kind != BACKENDS[plan.backend]:
         raise TypeError(
-            f"{op}: the plan is for {BACKENDS[plan.backend]} arrays, but the first one is a {home}; plan it for that device"
+            f"{op}: the plan is for {BACKENDS[plan.backend]} arrays, but the first one is a {home}; "
+            "plan it for that device"
         )
     threads = _checks.workers(op, workers, home.kind)
     compute = _checks.compute_dtype(plan.out_dtype)
@@ -223,7 +225,8 @@ def _target(plan: Plan, native: tuple[Any, ...], out: Any, home: _arrays.Home) -
         raise TypeError(f"{op}: out is a {out_home}, but must be a {home} like the input")
     if spec != _arrays.ArraySpec(plan.out_shape, plan.out_dtype):
         raise ValueError(
-            f"{op}: out has shape {spec.shape} and dtype {spec.dtype}, but must have shape {plan.out_shape} and dtype {plan.out_dtype}"
+            f"{op}: out has shape {spec.shape} and dtype {spec.dtype}, "
+            f"but must have shape {plan.out_shape} and dtype {plan.out_dtype}"
         )
     target = _arrays.adopt_out(op, out, home)
     if any(_arrays.overlap(target, array) for array in (native[1:] if plan.in_place else native)):

@@ -45,7 +45,7 @@ EXECUTOR_AT_IMPORT = {
     "_plain": {"numpy"},
     "fft": {"numpy", "scipy"},
 }
-HEAVY = set("scipy numba llvmlite cupy cupyx torch jax dask xarray matplotlib tqdm zarr ml_dtypes".split())
+HEAVY = {"scipy", "numba", "llvmlite", "cupy", "cupyx", "torch", "jax", "dask", "xarray", "matplotlib", "tqdm", "zarr"}
 
 
 def modules() -> list[Path]:

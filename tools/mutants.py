@@ -188,7 +188,7 @@ def killed(mutant: Mutant, tests: list[str], tree: Path) -> bool:
     try:
         environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
         run = subprocess.run(
-            [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=no", f"@{listing}"],
+            [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=no", f"@{listing}"],
             cwd=tree, env=environment, capture_output=True, timeout=TIMEOUT, check=False,
         )  # fmt: skip
         return run.returncode == 1 or run.returncode == 2
