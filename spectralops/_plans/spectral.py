@@ -1,0 +1,362 @@
+"""Plans of spectral_filter: a pointwise multiplier between a forward and an inverse transform."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from spectralops import _arrays, _checks, _dispatch
+from spectralops._arrays import ArraySpec, Operand
+from spectralops._plans import transform
+from spectralops._plans.grid import Grid, Symbol, sampled
+from spectralops._plans.transfers import Transfer
+from spectralops.errors import UnsupportedError
+
+__all__ = ["SpectralFilterPlan", "plan_spectral_filter"]
+
+OP = "spectral_filter"
+PAD_MODES = ("zero", "reflect", "edge")
+# Spectrum bytes worked on at a time, so that multiplier and inverse find them in a core's second-level cache.
+BLOCK_BYTES = 2**19
+
+
+@dataclass(frozen=True, slots=True)
+class SpectralFilterPlan:
+    """The plan of one filter: what a call with these shapes, dtypes and options will do.
+
+    Attributes
+    ----------
+    op, backend : str
+        The operator's name and the backend that runs it.
+    operands : tuple of Operand
+        x, then the arrays of the transfer.
+    in_shape, out_shape : tuple of int
+        Shapes of x and of the result, which are the same.
+    out_dtype, compute_dtype : str
+        dtype of the result and of the arithmetic.
+    axes : tuple of int
+        Transformed axes, nonnegative, in the caller's order.
+    pad : tuple of (int, int)
+        Cells added before and after along each of them.
+    pad_mode : str
+        How they are filled.
+    grid : Grid
+        The padded grid, on which the transfer is sampled.
+    transfer : callable, Transfer or None
+        The symbol; None where the transfer's values are operands.
+    conjugate : bool
+        Whether the complex conjugate of the transfer is applied: the adjoint.
+    """
+
+    op: str
+    backend: str
+    operands: tuple[Operand, ...]
+    in_shape: tuple[int, ...]
+    out_shape: tuple[int, ...]
+    out_dtype: str
+    compute_dtype: str
+    axes: tuple[int, ...]
+    pad: tuple[tuple[int, int], ...]
+    pad_mode: str
+    grid: Grid
+    transfer: Callable[..., Any] | None
+    conjugate: bool
+
+    @property
+    def in_place(self) -> bool:
+        """Whether `out` may be x: no."""
+        return False
+
+    @property
+    def halo(self) -> tuple[int, ...]:
+        """Empty: every output along the transformed axes depends on every input."""
+        return ()
+
+    @property
+    def padded(self) -> bool:
+        """Whether any axis is padded."""
+        return any(width != (0, 0) for width in self.pad)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Lengths of the transformed axes with their padding, in `axes` order."""
+        return self.grid.sizes
+
+    @property
+    def spectrum_shape(self) -> tuple[int, ...]:
+        """Shape of the spectrum, which the transfer's arrays broadcast against, in x's order of axes."""
+        shape = list(self.in_shape)
+        coefficients = transform.spectrum_sizes(self.sizes, self.grid.halved)
+        for axis, n in zip(self.axes, coefficients, strict=True):
+            shape[axis] = n
+        return tuple(shape)
+
+    @property
+    def batch(self) -> int:
+        """Number of independent transforms."""
+        return math.prod(n for axis, n in enumerate(self.in_shape) if axis not in self.axes)
+
+    @property
+    def block(self) -> int:
+        """Transforms that the CPU executor takes at a time."""
+        one = math.prod(transform.spectrum_sizes(self.sizes, self.grid.halved))
+        item = np.dtype(_checks.complex_dtype(self.compute_dtype)).itemsize
+        return max(1, BLOCK_BYTES // (one * item))
+
+    @property
+    def bytes_moved(self) -> int:
+        """Fewest bytes between memory and processor: x and the transfer's arrays in, the result out."""
+        read = sum(_checks.nbytes(operand.spec.shape, operand.spec.dtype) for operand in self.operands)
+        return read + _checks.nbytes(self.out_shape, self.out_dtype)
+
+    @property
+    def flops(self) -> int:
+        """Nominal operations: both transforms and six for each coefficient's complex product."""
+        one = 2 * transform.fft_flops(self.sizes, self.grid.halved)
+        return self.batch * one + 6 * math.prod(self.spectrum_shape)
+
+    @property
+    def index_bits(self) -> int:
+        """32 or 64: the index width that reaches every element of the arrays and the spectrum (as real numbers)."""
+        return _checks.index_bits(self.in_shape, self.out_shape, (2, *self.spectrum_shape))
+
+    def factors(self, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What to multiply the spectrum by: the operands or the sampled symbol, conjugated if planned so."""
+        values = operands if self.transfer is None else self.symbol()
+        return tuple(value.conj() for value in values) if self.conjugate else values
+
+    def symbol(self) -> Symbol:
+        """The transfer's values on the grid as NumPy arrays, in the precision of the arithmetic.
+
+        Raises
+        ------
+        TypeError
+            If the callable returns something that is no NumPy array or number.
+        ValueError
+            If it does not broadcast against the spectrum, or is NaN or infinite somewhere.
+        """
+        dtype = _checks.real_dtype(self.compute_dtype)
+        if isinstance(self.transfer, Transfer):
+            return sampled(self.transfer, self.grid, dtype)
+        assert self.transfer is not None
+        values = self.transfer(*self.grid.wavenumbers())
+        items = values if isinstance(values, tuple) else (values,)
+        return tuple(self._checked(item, dtype) for item in items)
+
+    def _checked(self, value: Any, dtype: str) -> np.ndarray[Any, Any]:
+        if (
+            not isinstance(value, np.ndarray | np.generic | int | float | complex)
+            or np.asarray(value).dtype.kind in "OSU"
+        ):
+            raise TypeError(
+                f"{OP}: transfer returned a {type(value).__name__}, but must return NumPy arrays or numbers: it is "
+                "given NumPy wavenumbers on the host"
+            )
+        array = np.asarray(value)
+        _check_fits("transfer returned an array of", array.shape, self.spectrum_shape, self.axes, self.grid)
+        if not np.isfinite(array).all():
+            raise ValueError(
+                f"{OP}: transfer returned {array[~np.isfinite(array)][0]}, but must be finite at every wavenumber; "
+                "choose a value there, e.g. with numpy.where"
+            )
+        return array.astype(np.result_type(dtype, 1j) if array.dtype.kind == "c" else dtype)
+
+    def adjoint(self) -> SpectralFilterPlan:
+        """The plan of the adjoint operator A*, with <A x, y> = <x, A* y>: the conjugate transfer.
+
+        Raises
+        ------
+        UnsupportedError
+            If the padding repeats values of x, whose adjoint would sum them.
+        """
+        if self.padded and self.pad_mode != "zero":
+            raise UnsupportedError(
+                f"{OP}: pad_mode is {self.pad_mode!r}, but must be 'zero' for a plan that has an adjoint of its own "
+                "kind; pad x before the call"
+            )
+        return replace(self, conjugate=not self.conjugate)
+
+    def explain(self) -> str:
+        """What runs, how and why, in a few lines."""
+        kind = "real" if self.grid.halved else "complex"
+        size = " x ".join(map(str, self.sizes))
+        lines = [
+            f"{OP}: {self.out_dtype} {self.in_shape} on backend {self.backend!r}, arithmetic in {self.compute_dtype}",
+            f"  transforms: {self.batch} {kind}, size {size}, along axes {self.axes}"
+            + (f", half spectrum on axis {self.axes[-1]}" if self.grid.halved else ""),
+            f"  padding: {self.pad_mode} {self.pad}, cropped after" if self.padded else "  padding: none (periodic)",
+            f"  transfer: {self._transfer_words()}{', conjugated' if self.conjugate else ''}",
+            f"  runs: {self._algorithm_words()}",
+            f"  moves at least {self.bytes_moved} bytes, {self.flops} operations, {self.index_bits}-bit offsets",
+        ]
+        return "\n".join(lines)
+
+    def _transfer_words(self) -> str:
+        if self.transfer is None:
+            arrays = self.operands[1:]
+            cast = [f"{a.spec.dtype} as {a.compute}" for a in arrays if a.spec.dtype != a.compute]
+            shapes = ", ".join(str(a.spec.shape) for a in arrays)
+            return f"array {shapes}" + (f", cast from {', '.join(cast)} at each call" if cast else "")
+        device = "" if _dispatch.BACKENDS[self.backend] == "cpu" else " and copied to the device at each call"
+        if isinstance(self.transfer, Transfer):
+            return f"{self.transfer!r}, sampled on the host and cached{device}"
+        name = getattr(self.transfer, "__name__", type(self.transfer).__name__)
+        return f"callable {name}, evaluated on the host{device or ' at each call'}"
+
+    def _algorithm_words(self) -> str:
+        if self.backend == "cpu":
+            return (
+                f"scipy.fft, {self.block} transform(s) at a time so that the spectrum stays in cache, product in "
+                "place, blocks shared among workers"
+            )
+        if self.backend == "reference":
+            return "dense matrices of the discrete Fourier transform in float64"
+        library = "scipy.fft" if self.backend == "numpy" else "cupyx.scipy.fft"
+        return f"{library} over the whole array: forward, product, inverse, one after the other"
+
+    def __call__(self, x: Any, *operands: Any, out: Any = None, workers: int | None = None) -> Any:
+        """Filter x; the transfer's arrays follow it."""
+        return _dispatch.execute(self, (x, *operands), out=out, workers=workers)
+
+
+def plan_spectral_filter(
+    shape: Any,
+    dtype: Any,
+    transfer: Any,
+    *,
+    spacing: Any = 1.0,
+    pad_width: Any = 0,
+    pad_mode: str = "zero",
+    axes: int | Sequence[int] | None = None,
+    backend: str | None = None,
+    device: str = "cpu",
+    default: str = "float64",
+) -> SpectralFilterPlan:
+    """The plan of :func:`spectralops.spectral_filter`; `default` is the dtype that integers become."""
+    sizes = _checks.shape(OP, shape)
+    out_dtype = _checks.inexact_dtype(OP, dtype, default=default)
+    specs, names, symbol = _canonical_transfer(transfer)
+    value = symbol if isinstance(symbol, Transfer) else None
+    counts = {
+        "spacing": _checks.entries(spacing),
+        "pad_width": _checks.entries(pad_width),
+        "transfer": len(specs) if isinstance(transfer, tuple) else None if value is None else value.count,
+    }
+    where = _checks.axes(OP, axes, len(sizes), counts)
+    steps = tuple(_checks.positive(OP, "spacing", h) for h in _checks.per_axis(OP, "spacing", spacing, len(where)))
+    widths = tuple(_pad_width(w) for w in _checks.per_axis(OP, "pad_width", pad_width, len(where)))
+    mode = _checks.choice(OP, "pad_mode", pad_mode, PAD_MODES)
+    kind = transform.device_kind(OP, device)
+    plan = _build(
+        sizes, _checks.dtype(OP, dtype), out_dtype, specs, names, value, steps, widths, mode, where, backend, kind
+    )
+    # A callable's closure may hold anything: it must not live on in the cache.
+    return plan if symbol is value else replace(plan, transfer=symbol)
+
+
+def _canonical_transfer(transfer: Any) -> tuple[tuple[ArraySpec, ...], tuple[str, ...], Any]:
+    """Array specifications and names of an array or a tuple of them, or else the callable."""
+    if isinstance(transfer, tuple):
+        if not transfer:
+            raise ValueError(f"{OP}: transfer is an empty tuple, but must have one array per axis")
+        names = tuple(f"transfer[{j}]" for j in range(len(transfer)))
+        return tuple(transform.array_spec(OP, n, f) for n, f in zip(names, transfer, strict=True)), names, None
+    if isinstance(transfer, ArraySpec) or _arrays.is_array(transfer):
+        return (transform.array_spec(OP, "transfer", transfer),), ("transfer",), None
+    if callable(transfer):
+        return (), (), transfer
+    raise TypeError(
+        f"{OP}: transfer is a {type(transfer).__name__}, but must be an array, a tuple of arrays or a callable"
+    )
+
+
+def _pad_width(value: Any) -> int | str:
+    if value == "auto":
+        return "auto"
+    if isinstance(value, str):
+        raise ValueError(f"{OP}: pad_width is {value!r}, but must be 'auto' or a number of cells")
+    return _checks.shape(OP, (value,), "pad_width")[0]
+
+
+@lru_cache(maxsize=512)
+def _build(
+    shape: tuple[int, ...],
+    dtype: str,
+    out_dtype: str,
+    specs: tuple[ArraySpec, ...],
+    names: tuple[str, ...],
+    transfer: Transfer | None,
+    spacing: tuple[float, ...],
+    pad_width: tuple[int | str, ...],
+    pad_mode: str,
+    axes: tuple[int, ...],
+    backend: str | None,
+    device: str,
+) -> SpectralFilterPlan:
+    transform.check_lengths(OP, "x", shape, axes)
+    chosen = _dispatch.select(OP, out_dtype, device, backend)
+    compute = _checks.compute_dtype(out_dtype)
+    halved = not compute.startswith("complex")
+    pad = tuple(_widths(shape[axis], width) for axis, width in zip(axes, pad_width, strict=True))
+    padded = tuple(shape[axis] + sum(width) for axis, width in zip(axes, pad, strict=True))
+    grid = Grid.of_axes(padded, spacing, halved, axes, len(shape))
+    if transfer is not None:
+        transfer.fit(len(axes))
+    real = transform.real_part_of(out_dtype)
+    operands = [Operand("x", ArraySpec(shape, dtype), compute)]
+    for spec, name in zip(specs, names, strict=True):
+        is_complex = spec.dtype.startswith("complex")
+        operands.append(Operand(name, spec, _checks.complex_dtype(real) if is_complex else real))
+    plan = SpectralFilterPlan(
+        op=OP,
+        backend=chosen,
+        operands=tuple(operands),
+        in_shape=shape,
+        out_shape=shape,
+        out_dtype=out_dtype,
+        compute_dtype=compute,
+        axes=axes,
+        pad=pad,
+        pad_mode=pad_mode,
+        grid=grid,
+        transfer=transfer,
+        conjugate=False,
+    )
+    for j, (spec, name) in enumerate(zip(specs, names, strict=True)):
+        _check_fits(f"{name} has", spec.shape, plan.spectrum_shape, axes, grid)
+        _check_orientation(name, spec.shape, j, axes, len(shape))
+    return plan
+
+
+def _widths(n: int, width: int | str) -> tuple[int, int]:
+    """Cells before and after; "auto" reaches the next fast size, the odd cell after."""
+    if isinstance(width, int):
+        return width, width
+    extra = transform.fast_size(n) - n
+    return extra // 2, extra - extra // 2
+
+
+def _check_fits(
+    what: str, shape: tuple[int, ...], spectrum: tuple[int, ...], axes: tuple[int, ...], grid: Grid
+) -> None:
+    """Raise ValueError unless an array of `shape` broadcasts against the spectrum without enlarging it."""
+    trailing = spectrum[len(spectrum) - len(shape) :] if len(shape) <= len(spectrum) else None
+    if trailing is not None and all(n in (1, m) for n, m in zip(shape, trailing, strict=True)):
+        return
+    half = f"; real x has {spectrum[axes[-1]]} wavenumbers along axis {axes[-1]}" if grid.halved else ""
+    raise ValueError(f"{OP}: {what} shape {shape}, but must broadcast against the spectrum of shape {spectrum}{half}")
+
+
+def _check_orientation(name: str, shape: tuple[int, ...], j: int, axes: tuple[int, ...], ndim: int) -> None:
+    """Raise ValueError for a 1-d factor of a tuple that lies along another axis than the one it stands for."""
+    if name != "transfer" and len(shape) == 1 and shape != (1,) and axes[j] != ndim - 1:
+        column = (shape[0], *(1,) * (ndim - 1 - axes[j]))
+        raise ValueError(
+            f"{OP}: {name} has shape {shape}, which broadcasts along the last axis, but must lie along axis {axes[j]}; "
+            f"reshape it to {column}"
+        )

@@ -1,0 +1,75 @@
+"""What the plans of the spectral operators share: array arguments, sizes, operation counts, words for explain()."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from spectralops import _arrays, _checks
+from spectralops._arrays import ArraySpec
+
+__all__ = ["array_spec", "check_lengths", "device_kind", "fast_size", "fft_flops", "real_part_of", "spectrum_sizes"]
+
+# Sizes whose transform needs no prime factor above these run at full speed on every engine.
+FAST_PRIMES = (2, 3, 5, 7)
+
+
+def array_spec(op: str, name: str, value: Any) -> ArraySpec:
+    """Shape and dtype of an array argument, which a planner may also be given as an :class:`ArraySpec`.
+
+    Raises
+    ------
+    TypeError
+        If it is neither, or has a dtype that the package does not know.
+    """
+    if isinstance(value, ArraySpec):
+        spec = ArraySpec(_checks.shape(op, value.shape, f"{name}.shape"), value.dtype)
+    elif _arrays.is_array(value):
+        spec = _arrays.describe(op, name, value)[1]
+    else:
+        raise TypeError(f"{op}: {name} is a {type(value).__name__}, but must be an array with at least one axis")
+    _checks.dtype(op, spec.dtype, name)
+    return spec
+
+
+def device_kind(op: str, device: str) -> str:
+    """``"cpu"`` or ``"cuda"`` of a device name such as ``"cuda:0"``."""
+    return _checks.choice(op, "device", str(device).partition(":")[0], ("cpu", "cuda"))
+
+
+def check_lengths(op: str, name: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    """Raise ValueError if an axis to be transformed is empty."""
+    for axis in axes:
+        if shape[axis] == 0:
+            raise ValueError(
+                f"{op}: {name} has shape {shape} with length 0 along axis {axis}, but must have length 1 or more there"
+            )
+
+
+def spectrum_sizes(sizes: Sequence[int], halved: bool) -> tuple[int, ...]:
+    """Number of coefficients along each transformed axis: real input keeps n//2 + 1 of the last."""
+    return (*sizes[:-1], sizes[-1] // 2 + 1) if halved else tuple(sizes)
+
+
+def fast_size(n: int) -> int:
+    """The smallest size from `n` on without prime factors above 7."""
+    while True:
+        rest = n
+        for prime in FAST_PRIMES:
+            while rest % prime == 0:
+                rest //= prime
+        if rest == 1:
+            return n
+        n += 1
+
+
+def fft_flops(sizes: Sequence[int], halved: bool) -> int:
+    """Nominal count of one transform: 5 N log2 N, half of it for real input."""
+    size = math.prod(sizes)
+    return round((2.5 if halved else 5.0) * size * math.log2(size)) if size > 1 else 0
+
+
+def real_part_of(dtype: str) -> str:
+    """The dtype of a coefficient's real part when the field has `dtype`: float32 also for 16-bit storage."""
+    return _checks.real_dtype(_checks.compute_dtype(dtype))

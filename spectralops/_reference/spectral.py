@@ -1,0 +1,76 @@
+"""The meaning of the spectral operators: dense matrices of the discrete Fourier transform in complex128."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from spectralops._plans.spectral import SpectralFilterPlan
+
+__all__ = ["spectral_filter"]
+
+Array = np.ndarray[Any, Any]
+
+
+def _waves(k: Array, n: int) -> Array:
+    """exp(2 pi i k j/n) for wavenumbers k (rows) at points j (columns), the angle reduced in integers."""
+    return np.exp(2j * np.pi * (np.outer(k, np.arange(n)) % n) / n)
+
+
+def _along(matrix: Array, x: Array, axis: int) -> Array:
+    """The matrix applied along one axis of x."""
+    return np.moveaxis(np.tensordot(matrix, x, axes=(1, axis)), 0, axis)
+
+
+def _real_sum(y: Array, k: Array, n: int, axis: int) -> Array:
+    """The real signal of n points whose coefficients at k >= 0 are y: sum of c_k Re(y_k exp(i theta)).
+
+    c_k is 2, for k and -k, but 1 at k = 0 and at an even grid's Nyquist wavenumber, where the sum ignores Im y.
+    """
+    weights = np.where((k == 0) | (2 * k == n), 1.0, 2.0)
+    waves = weights[:, None] * _waves(k, n)
+    return _along(waves.real.T, y.real, axis) - _along(waves.imag.T, y.imag, axis)
+
+
+def _padded_index(n: int, before: int, after: int, mode: str) -> Array:
+    """Which cell of n each cell of the padded axis shows; -1 is a zero."""
+    index = []
+    for j in range(-before, n + after):
+        if 0 <= j < n:
+            index.append(j)
+        elif mode == "zero":
+            index.append(-1)
+        elif mode == "edge" or n == 1:
+            index.append(0 if j < 0 else n - 1)
+        else:
+            period = 2 * (n - 1)
+            folded = j % period
+            index.append(min(folded, period - folded))
+    return np.array(index)
+
+
+def spectral_filter(plan: SpectralFilterPlan, x: Array, *operands: Array, out: Array, workers: int) -> None:
+    """Pad, transform by dense matrices, multiply, sum the waves, crop."""
+    field = x.astype(np.complex128)
+    for axis, (before, after) in zip(plan.axes, plan.pad, strict=True):
+        index = _padded_index(x.shape[axis], before, after, plan.pad_mode)
+        zero = np.zeros_like(field.take([0], axis))
+        field = np.concatenate([field, zero], axis).take(index, axis)
+    for axis, n in zip(plan.axes, plan.sizes, strict=True):
+        field = _along(_waves(np.arange(n), n).conj(), field, axis)
+    last, size = plan.axes[-1], plan.sizes[-1]
+    half = np.arange(size // 2 + 1)
+    if plan.grid.halved:
+        field = field.take(half, last)
+    for factor in plan.factors(operands):
+        field = field * factor.astype(np.complex128)
+    full = list(zip(plan.axes, plan.sizes, strict=True))
+    for axis, n in full[:-1] if plan.grid.halved else full:
+        field = _along(_waves(np.arange(n), n).T, field, axis)
+    result = _real_sum(field, half, size, last) if plan.grid.halved else field
+    for axis, (before, _) in zip(plan.axes, plan.pad, strict=True):
+        result = result.take(np.arange(before, before + plan.in_shape[axis]), axis)
+    out[...] = result / math.prod(plan.sizes)
