@@ -7,10 +7,12 @@ data between host and device.
 
 from __future__ import annotations
 
+import math
 import numbers
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import array_api_compat as compat
@@ -63,7 +65,7 @@ class Operand:
 _library_of_type: dict[type, str | None] = {}
 
 
-def _library(x: object) -> str | None:
+def library_of(x: object) -> str | None:
     """Name of the array library of `x`, None if it is no array; cached by type, imports nothing."""
     cls = type(x)
     try:
@@ -95,15 +97,23 @@ def is_array(x: object) -> bool:
     >>> is_array(np.ones(3)), is_array(np.float32(2)), is_array(0.5), is_array([1.0, 2.0])
     (True, False, False, False)
     """
-    return _library(x) is not None and getattr(x, "ndim", 0) > 0
+    return library_of(x) is not None and getattr(x, "ndim", 0) > 0
 
 
 def dtype_name(dtype: object) -> str:
     """Library-neutral name of a dtype object, byte order dropped: ``'float32'``, ``'bfloat16'``."""
     if isinstance(dtype, str | type) or dtype is None:
         dtype = np.dtype(dtype)
+    if isinstance(dtype, np.dtype):
+        return _numpy_name(dtype)
     name = getattr(dtype, "name", None)
     return name if isinstance(name, str) else str(dtype).rpartition(".")[2]
+
+
+@lru_cache(maxsize=256)
+def _numpy_name(dtype: np.dtype[Any]) -> str:
+    # Cached because NumPy composes the name anew at every access, which costs more than the rest of describe().
+    return dtype.name
 
 
 def describe(op: str, name: str, x: Any) -> tuple[Home, ArraySpec]:
@@ -114,7 +124,7 @@ def describe(op: str, name: str, x: Any) -> tuple[Home, ArraySpec]:
     TypeError
         If `x` is no array, or one that this package cannot take as it is; the message says what to do.
     """
-    library = _library(x)
+    library = library_of(x)
     if library == "numpy":
         if isinstance(x, np.ma.MaskedArray):
             raise TypeError(
@@ -136,11 +146,10 @@ def describe(op: str, name: str, x: Any) -> tuple[Home, ArraySpec]:
         return Home("jax", _jax_device(op, name, x)), ArraySpec(tuple(x.shape), dtype_name(x.dtype))
     if library == "cupy":
         return Home("cupy", f"cuda:{x.device.id}"), ArraySpec(x.shape, dtype_name(x.dtype))
-    device = str(getattr(x, "device", "cpu"))
-    kind = x.__dlpack_device__()[0]
-    if kind != 1:  # kDLCPU in the DLPack specification
+    default = x.__array_namespace__().__array_namespace_info__().default_device()
+    if x.__dlpack_device__()[0] != 1 or x.device != default:  # 1 is kDLCPU in the DLPack specification
         raise TypeError(
-            f"{op}: {name} is a {library} array on {device}, but must live on the host or be a CuPy, torch or JAX array"
+            f"{op}: {name} is a {library} array on {x.device}, but must lie on its library's default device on the host"
         )
     return Home(library, "cpu"), ArraySpec(tuple(x.shape), dtype_name(x.dtype))
 
@@ -196,27 +205,35 @@ def adopt(x: Any, dtype: str, home: Home) -> Any:
     Copies only where a view cannot carry the values: another dtype, torch's lazy conjugate and negative bits,
     foreign byte order.
     """
+    if home.library == "torch":
+        x = x.detach().resolve_conj().resolve_neg()
+        if dtype_name(x.dtype) == "bfloat16":  # no DLPack consumer here takes it
+            x = x.float()
+    elif home.library == "jax" and dtype_name(x.dtype) == "bfloat16":
+        x = x.astype("float32")
+    native = _import(x, home).astype(dtype, copy=False)
+    if home.library == "numpy" and not native.flags.aligned:
+        return native.copy()
+    return native
+
+
+def _import(x: Any, home: Home) -> Any:
+    """NumPy or CuPy array over the memory of `x`."""
     if home.library == "numpy":
-        native = np.asarray(x)
-    elif home.library == "torch":
-        native = _from_torch(x, home)
-    elif home.kind == "cpu":
-        native = np.from_dlpack(x)
-    elif home.library == "cupy":
-        native = x
-    else:
-        native = _cupy().from_dlpack(x)
-    return native.astype(dtype, copy=False)
+        return np.asarray(x)
+    if home.library == "cupy":
+        return x
+    return np.from_dlpack(x) if home.kind == "cpu" else _cupy().from_dlpack(x)
 
 
-def _from_torch(x: Any, home: Home) -> Any:
-    torch = sys.modules["torch"]
-    x = x.detach().resolve_conj().resolve_neg()
-    if x.dtype == torch.bfloat16:  # no DLPack consumer here takes it
-        x = x.float()
-    if home.kind == "cpu":
-        return np.from_dlpack(x)
-    return _cupy().from_dlpack(x)
+def memory(x: Any, home: Home) -> Any:
+    """Native view of the memory of `x` whatever its bits mean: what an overlap with `out` is judged by."""
+    if home.library == "torch":
+        x = x.detach()
+        x = x.conj() if x.is_conj() else x.resolve_neg()
+    if home.library in ("torch", "jax") and dtype_name(x.dtype) == "bfloat16":
+        x = x.view(sys.modules["torch"].int16 if home.library == "torch" else "int16")
+    return _import(x, home)
 
 
 def adopt_out(op: str, out: Any, home: Home) -> Any:
@@ -231,40 +248,58 @@ def adopt_out(op: str, out: Any, home: Home) -> Any:
     """
     if home.library == "jax":
         raise TypeError(f"{op}: out is a JAX array, but must be writable, which JAX arrays never are; leave it out")
-    if home.library in ("numpy", "cupy"):
-        native = out
-    elif home.library == "torch":
-        if out.dtype == sys.modules["torch"].bfloat16:  # store() copies into it; NumPy cannot view it
-            native = np.from_dlpack(out.view(sys.modules["torch"].int16)) if home.kind == "cpu" else out
-        else:
-            native = np.from_dlpack(out.detach()) if home.kind == "cpu" else _cupy().from_dlpack(out.detach())
-    else:
-        native = np.from_dlpack(out)
+    if home.library == "torch" and (out.is_conj() or out.is_neg()):
+        raise ValueError(f"{op}: out is a conjugated or negated view, but must be the tensor that it is a view of")
+    native = memory(out, home)
     if isinstance(native, np.ndarray):
         if not native.flags.writeable:
             raise ValueError(f"{op}: out is read-only, but must be writable")
         if not native.dtype.isnative:
             raise ValueError(f"{op}: out has dtype {native.dtype}, but must be in native byte order")
-    if any(stride == 0 and n > 1 for stride, n in zip(native.strides, native.shape, strict=True)):
-        raise ValueError(f"{op}: out is a broadcast view, but must have memory of its own for every element")
+    extent = native.itemsize
+    for stride, n in sorted((abs(stride), n) for stride, n in zip(native.strides, native.shape, strict=True) if n > 1):
+        if stride < extent and native.size:
+            raise ValueError(
+                f"{op}: out is a view with strides {native.strides}, but must have memory of its own for every element"
+            )
+        extent = stride * n
     return native
+
+
+def behaves(native: Any) -> bool:
+    """Whether an executor may write into this array as it is: C-contiguous and aligned."""
+    return bool(native.flags.c_contiguous) and getattr(native.flags, "aligned", True)
 
 
 def store(result: Any, out: Any, target: Any, home: Home) -> None:
     """Copy a result into the caller's `out`, rounding to its dtype."""
     if home.library == "torch":
-        out.copy_(sys.modules["torch"].from_dlpack(result))
+        out.detach().copy_(sys.modules["torch"].from_dlpack(result))
     else:
         target[...] = result
+
+
+def wrote(out: Any, home: Home) -> None:
+    """Tell the caller's library that the memory of `out` has changed, which it cannot see by itself."""
+    if home.library == "torch" and not out.is_inference():
+        sys.modules["torch"].autograd.graph.increment_version(out)
 
 
 def empty(shape: tuple[int, ...], dtype: str, home: Home) -> Any:
     """Uninitialised native array on the device of `home`: the only place where results are allocated."""
     if home.kind == "cpu":
-        return np.empty(shape, dtype)
+        return _aligned(shape, np.dtype(dtype)) if home.library == "jax" else np.empty(shape, dtype)
     cupy = _cupy()
     with cupy.cuda.Device(int(home.device.partition(":")[2])):
         return cupy.empty(shape, dtype)
+
+
+def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Host array on a 64-byte boundary: JAX copies what it is handed at any other address."""
+    size = math.prod(shape) * dtype.itemsize
+    buffer = np.empty(size + 64, np.uint8)
+    start = -buffer.ctypes.data % 64
+    return buffer[start : start + size].view(dtype).reshape(shape)
 
 
 def _numpy_dtype(dtype: str) -> np.dtype[Any]:
@@ -278,7 +313,7 @@ def _numpy_dtype(dtype: str) -> np.dtype[Any]:
 
 def give_back(native: Any, dtype: str, home: Home) -> Any:
     """The caller's library's array over the memory of `native`, rounded where the result is stored in 16 bits."""
-    if dtype in HALF_DTYPES and home.library != "torch":  # torch has its own bfloat16, rounded below
+    if dtype in HALF_DTYPES and home.library not in ("torch", "jax"):  # these two round by themselves, below
         native = native.astype(_numpy_dtype(dtype))
     if home.library in ("numpy", "cupy"):
         return native
@@ -286,7 +321,8 @@ def give_back(native: Any, dtype: str, home: Home) -> Any:
         torch = sys.modules["torch"]
         return torch.from_dlpack(native).to(getattr(torch, dtype))
     if home.library == "jax":
-        return sys.modules["jax"].numpy.from_dlpack(native)
+        array = sys.modules["jax"].numpy.from_dlpack(native)
+        return array.astype(dtype) if dtype in HALF_DTYPES else array
     return sys.modules[home.library].from_dlpack(native)
 
 

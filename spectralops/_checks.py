@@ -116,8 +116,10 @@ def per_axis(op: str, name: str, value: T | Sequence[T], count: int) -> tuple[T,
 
 def number(op: str, name: str, value: Any) -> float:
     """A finite Python float from a Python or NumPy real scalar or 0-d array."""
-    if isinstance(value, str) or getattr(value, "ndim", 0) > 0:
+    if isinstance(value, str | bytes) or getattr(value, "ndim", 0) > 0:
         raise TypeError(f"{op}: {name} is a {type(value).__name__}, but must be a real number")
+    if hasattr(value, "dtype") and "complex" in dtype_name(value.dtype):  # float() would only warn
+        raise TypeError(f"{op}: {name} is {value!r}, but must be a real number")
     try:
         result = float(value)
     except (TypeError, ValueError) as error:

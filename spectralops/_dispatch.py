@@ -201,8 +201,8 @@ def execute(plan: Plan, arrays: tuple[Any, ...], *, out: Any = None, workers: in
         native = tuple(
             _arrays.adopt(x, operand.compute, home) for operand, x in zip(plan.operands, arrays, strict=True)
         )
-        target = None if out is None else _target(plan, native, out, home)
-        direct = target is not None and target.flags.c_contiguous and compute == plan.out_dtype
+        target = None if out is None else _target(plan, arrays, out, home)
+        direct = target is not None and compute == plan.out_dtype and _arrays.behaves(target)
         result = target if direct else _arrays.empty(plan.out_shape, compute, home)
         executor(op, plan.backend)(plan, *native, out=result, workers=threads)
         observer = _observer.get()
@@ -212,14 +212,15 @@ def execute(plan: Plan, arrays: tuple[Any, ...], *, out: Any = None, workers: in
             return _arrays.give_back(result, plan.out_dtype, home)
         if not direct:
             _arrays.store(result, out, target, home)
+        _arrays.wrote(out, home)
         return out
 
 
-def _target(plan: Plan, native: tuple[Any, ...], out: Any, home: _arrays.Home) -> Any:
+def _target(plan: Plan, arrays: tuple[Any, ...], out: Any, home: _arrays.Home) -> Any:
     """Native view of `out` after checking that the result fits into it."""
     op = plan.op
     out_home, spec = _arrays.describe(op, "out", out)
-    if not _arrays.is_array(out) and spec.shape != ():
+    if _arrays.library_of(out) is None or not hasattr(out, "__setitem__"):
         raise TypeError(f"{op}: out is a {type(out).__name__}, but must be an array")
     if out_home != home:
         raise TypeError(f"{op}: out is a {out_home}, but must be a {home} like the input")
@@ -229,6 +230,7 @@ def _target(plan: Plan, native: tuple[Any, ...], out: Any, home: _arrays.Home) -
             f"but must have shape {plan.out_shape} and dtype {plan.out_dtype}"
         )
     target = _arrays.adopt_out(op, out, home)
-    if any(_arrays.overlap(target, array) for array in (native[1:] if plan.in_place else native)):
+    inputs = arrays[1:] if plan.in_place else arrays
+    if any(_arrays.overlap(target, _arrays.memory(x, home)) for x in inputs):
         raise ValueError(f"{op}: out overlaps an input in memory, but must not; pass a separate array")
     return target

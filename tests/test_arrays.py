@@ -1,0 +1,605 @@
+"""The array layer: what goes in, where it lies, that nothing is copied, and what comes back."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from libraries import library
+
+from spectralops import _arrays
+from spectralops._arrays import HOST, ArraySpec, Home, adopt, adopt_out, common_home, describe, give_back
+
+DTYPES = ("float16", "float32", "float64", "complex64", "complex128")
+HOMES = {name: Home(name, "cpu") for name in ("numpy", "torch", "jax", "array_api_strict")}
+
+
+def address(x: Any) -> int:
+    """Where the first element of an array of any host library lies."""
+    for name in ("data_ptr", "unsafe_buffer_pointer"):
+        if hasattr(x, name):
+            return getattr(x, name)()
+    return np.from_dlpack(x).ctypes.data
+
+
+@pytest.fixture
+def torch() -> Any:
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture
+def jax() -> Any:
+    library("jax")
+    return pytest.importorskip("jax")
+
+
+@pytest.fixture
+def strict() -> Any:
+    return pytest.importorskip("array_api_strict")
+
+
+@pytest.mark.parametrize("name", HOMES)
+@pytest.mark.parametrize("dtype", ["float32", "complex128", "int32", "bool"])
+def test_describe_names_library_device_shape_and_dtype(name: str, dtype: str) -> None:
+    x = library(name).make(np.zeros((2, 3), dtype))
+    assert describe("op", "x", x) == (HOMES[name], ArraySpec((2, 3), dtype))
+    assert type(describe("op", "x", x)[1].shape) is tuple
+
+
+@pytest.mark.parametrize("value", [[1.0, 2.0], (1.0, 2.0), [[1, 2], [3, 4]], 3, 2.5, 1j, np.float32(2), True])
+def test_describe_takes_numbers_as_numpy(value: object) -> None:
+    array = np.asarray(value)
+    assert describe("op", "x", value) == (HOST, ArraySpec(array.shape, array.dtype.name))
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [("abc", "str"), (b"abc", "bytes"), (None, "NoneType"), ({1: 2}, "dict"), (object(), "object")]
+)
+def test_describe_refuses_what_is_no_array(value: object, kind: str) -> None:
+    with pytest.raises(TypeError, match=rf"^op: x is a {kind}, but must be an array$"):
+        describe("op", "x", value)
+
+
+def test_describe_refuses_masked_arrays() -> None:
+    x = np.ma.masked_array([1.0, 2.0], [False, True])
+    message = r"^op: x is a numpy.ma.MaskedArray, but must be a plain array; fill it, e.g. x.filled\(numpy.nan\)$"
+    with pytest.raises(TypeError, match=message):
+        describe("op", "x", x)
+
+
+def test_describe_refuses_xarray() -> None:
+    xarray = pytest.importorskip("xarray")
+    message = r"^op: x is a xarray DataArray, but must be an in-memory array; pass x.data$"
+    with pytest.raises(TypeError, match=message):
+        describe("op", "x", xarray.DataArray([1.0, 2.0]))
+
+
+def test_describe_refuses_dask() -> None:
+    dask = pytest.importorskip("dask.array")
+    message = r"^op: x is a dask Array, but must be an in-memory array; call .compute\(\) first$"
+    with pytest.raises(TypeError, match=message):
+        describe("op", "x", dask.ones(3))
+
+
+def test_describe_refuses_sparse_and_meta_tensors(torch: Any) -> None:
+    with pytest.raises(TypeError, match=r"^op: x is a torch.strided tensor on meta, but must be a strided tensor on "):
+        describe("op", "x", torch.zeros(3, device="meta"))
+    with pytest.raises(TypeError, match=r"^op: x is a torch.sparse_coo tensor on cpu, but must be a strided tensor"):
+        describe("op", "x", torch.eye(3).to_sparse())
+
+
+def test_describe_refuses_gradients(torch: Any) -> None:
+    x = torch.zeros(3, requires_grad=True)
+    message = (
+        r"^op: x requires grad, but must not, since this function is not differentiable; "
+        r"pass x.detach\(\) or call it under torch.no_grad\(\)$"
+    )
+    with pytest.raises(TypeError, match=message):
+        describe("op", "x", x)
+    assert describe("op", "x", x.detach()) == (HOMES["torch"], ArraySpec((3,), "float32"))
+    with torch.no_grad():
+        assert describe("op", "x", x) == (HOMES["torch"], ArraySpec((3,), "float32"))
+
+
+@pytest.mark.parametrize("transform", ["jit", "grad", "vmap"])
+def test_describe_refuses_jax_tracers(jax: Any, transform: str) -> None:
+    def function(x: Any) -> Any:
+        describe("op", "x", x)
+        return x.sum()
+
+    message = r"^op: x is a JAX tracer, but must be a concrete array; call it outside jit, grad and vmap"
+    with pytest.raises(TypeError, match=message):
+        getattr(jax, transform)(function)(jax.numpy.ones((2, 3)) if transform == "vmap" else jax.numpy.ones(3))
+
+
+@pytest.mark.parametrize("device", ["device1", "no_float64"])
+def test_describe_refuses_other_devices_of_host_libraries(strict: Any, device: str) -> None:
+    x = strict.asarray([1, 2], device=strict.Device(device))
+    message = (
+        rf"^op: x is a array_api_strict array on .*{device}.*, "
+        r"but must lie on its library's default device on the host$"
+    )
+    with pytest.raises(TypeError, match=message):
+        describe("op", "x", x)
+
+
+def test_describe_refuses_sharded_jax_arrays() -> None:
+    """Two devices of a host need a flag before JAX starts, hence the process of its own."""
+    pytest.importorskip("jax")
+    code = """
+import os
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+import jax
+from spectralops._arrays import describe
+mesh = jax.sharding.Mesh(jax.devices(), "i")
+x = jax.device_put(jax.numpy.ones(4), jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("i")))
+try:
+    describe("op", "x", x)
+except TypeError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "op: x is a JAX array on 2 devices, but must lie on one; gather it first"
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        ("float32", "float32"),
+        (np.float64, "float64"),
+        (float, "float64"),
+        (bool, "bool"),
+        (None, "float64"),
+        (np.dtype(">f4"), "float32"),
+        (np.dtype("longdouble"), np.dtype("longdouble").name),
+        (np.dtype("U3"), "str96"),
+        (np.dtype(object), "object"),
+    ],
+    ids=str,
+)
+def test_dtype_name(value: object, name: str) -> None:
+    assert _arrays.dtype_name(value) == name
+
+
+def test_dtype_name_of_other_libraries(torch: Any, strict: Any) -> None:
+    assert _arrays.dtype_name(torch.bfloat16) == "bfloat16"
+    assert _arrays.dtype_name(torch.complex64) == "complex64"
+    assert _arrays.dtype_name(strict.float32) == "float32"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (np.ones(3), True),
+        (np.ones((0, 3)), True),
+        (np.float32(2), False),
+        (np.array(2.0), False),
+        (0.5, False),
+        ([1.0, 2.0], False),
+        ("abc", False),
+        (None, False),
+    ],
+    ids=str,
+)
+def test_is_array(value: object, expected: bool) -> None:
+    assert _arrays.is_array(value) is expected
+
+
+@pytest.mark.parametrize("name", HOMES)
+def test_is_array_in_every_library(name: str) -> None:
+    lib = library(name)
+    assert _arrays.is_array(lib.make(np.ones(2)))
+    assert not _arrays.is_array(lib.make(np.array(2.0)))
+
+
+def test_home_says_what_and_where() -> None:
+    assert str(Home("torch", "cuda:1")) == "torch array on cuda:1"
+    assert Home("torch", "cuda:1").kind == "cuda"
+    assert HOST.kind == "cpu"
+
+
+def test_common_home_names_both_sides() -> None:
+    assert common_home("op", {"x": HOST, "y": HOST}) == HOST
+    message = r"^op: y is a torch array on cpu, but must be a numpy array on cpu like x; move one of them explicitly$"
+    with pytest.raises(TypeError, match=message):
+        common_home("op", {"x": HOST, "y": HOMES["torch"]})
+    message = r"^op: z is a cupy array on cuda:1, but must be a cupy array on cuda:0 like x; "
+    with pytest.raises(TypeError, match=message):
+        common_home("op", {"x": Home("cupy", "cuda:0"), "y": Home("cupy", "cuda:0"), "z": Home("cupy", "cuda:1")})
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", HOMES)
+def test_adopt_copies_nothing(name: str, dtype: str, rng: np.random.Generator) -> None:
+    values = rng.standard_normal((3, 4)).astype(dtype)
+    if name == "array_api_strict" and dtype == "float16":
+        pytest.skip("the standard has no float16")
+    x = library(name).make(values)
+    native = adopt(x, dtype, HOMES[name])
+    assert type(native) is np.ndarray
+    assert native.ctypes.data == address(x)
+    assert np.array_equal(native, values)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x[::-1, ::-2],
+        lambda x: x[:, 1:3],
+        lambda x: x.T,
+        lambda x: np.broadcast_to(x[:1], x.shape),
+        lambda x: x[:0],
+        lambda x: x[:1, :1],
+        lambda x: x[2],
+    ],
+    ids=["negative", "sliced", "transposed", "broadcast", "zero-size", "one-element", "offset"],
+)
+def test_adopt_keeps_views_of_numpy_arrays(view: Any, rng: np.random.Generator) -> None:
+    x = view(rng.standard_normal((4, 5)))
+    native = adopt(x, "float64", HOST)
+    assert native.ctypes.data == x.ctypes.data
+    assert native.strides == x.strides
+    assert native.shape == x.shape
+
+
+@pytest.mark.parametrize("name", ["torch", "array_api_strict"])
+@pytest.mark.parametrize("index", [(slice(None), slice(1, 4, 2)), (slice(2, 3),), (slice(0, 0),)], ids=str)
+def test_adopt_keeps_views_of_other_libraries(name: str, index: Any, rng: np.random.Generator) -> None:
+    values = rng.standard_normal((4, 5))
+    index = (*index, ...)
+    x = library(name).make(values)[index]
+    native = adopt(x, "float64", HOMES[name])
+    assert np.array_equal(native, values[index])
+    if native.size:
+        assert native.ctypes.data == address(x)
+
+
+def test_adopt_keeps_expanded_and_transposed_tensors(torch: Any) -> None:
+    x = torch.arange(3.0).expand(2, 3)
+    assert adopt(x, "float32", HOMES["torch"]).strides == (0, 4)
+    y = torch.arange(6.0).reshape(2, 3).T
+    assert adopt(y, "float32", HOMES["torch"]).ctypes.data == y.data_ptr()
+
+
+@pytest.mark.parametrize("name", ["numpy", "array_api_strict"])
+def test_adopt_keeps_read_only_arrays(name: str) -> None:
+    values = np.arange(3.0)
+    values.flags.writeable = False
+    x = values if name == "numpy" else pytest.importorskip(name).asarray(values, copy=False)
+    native = adopt(x, "float64", HOMES[name])
+    assert native.ctypes.data == values.ctypes.data
+    assert not native.flags.writeable
+
+
+@pytest.mark.parametrize("dtype", [">f4", ">f8", ">c8", ">c16", ">i2", ">u4"])
+def test_adopt_makes_foreign_byte_order_native(dtype: str) -> None:
+    """DTY01: the byte order is not a value."""
+    x = np.arange(5).astype(dtype)
+    native = adopt(x, "complex128", HOST)
+    assert native.dtype.isnative
+    assert np.array_equal(native, np.arange(5))
+    assert adopt(x, _arrays.dtype_name(x.dtype), HOST).dtype == x.dtype.newbyteorder("=")
+
+
+def test_adopt_aligns() -> None:
+    buffer = np.zeros(4 * 8 + 1, np.uint8)
+    x = buffer[1:].view(np.float64)
+    x[:] = [1, 2, 3, 4]
+    native = adopt(x, "float64", HOST)
+    assert native.flags.aligned
+    assert native.tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("name", HOMES)
+def test_adopt_casts_to_the_compute_dtype(name: str) -> None:
+    x = library(name).make(np.array([1, 0, 3]))
+    native = adopt(x, "float32", HOMES[name])
+    assert native.dtype == np.float32
+    assert native.tolist() == [1, 0, 3]
+
+
+def test_adopt_resolves_lazy_bits(torch: Any) -> None:
+    """DLP03: the memory of a conjugated or negated tensor holds other numbers than the tensor."""
+    z = torch.tensor([1 + 2j, 3 - 4j])
+    assert z.conj().is_conj()
+    assert adopt(z.conj(), "complex64", HOMES["torch"]).tolist() == [1 - 2j, 3 + 4j]
+    negated = z.conj().imag
+    assert negated.is_neg()
+    assert adopt(negated, "float32", HOMES["torch"]).tolist() == [-2, 4]
+    matrix = torch.tensor([[1 + 2j, 3j], [4, 5 - 1j]])
+    assert adopt(matrix.mH, "complex64", HOMES["torch"]).tolist() == [[1 - 2j, 4], [-3j, 5 + 1j]]
+    assert z.tolist() == [1 + 2j, 3 - 4j]
+
+
+@pytest.mark.parametrize("name", ["numpy", "torch", "jax"])
+def test_adopt_widens_bfloat16(name: str) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    values = np.array([1.5, -2.25, 1e30]).astype(ml_dtypes.bfloat16)
+    x = library(name).make(values)
+    assert describe("op", "x", x)[1].dtype == "bfloat16"
+    native = adopt(x, "float32", HOMES[name])
+    assert native.dtype == np.float32
+    assert np.array_equal(native, values.astype(np.float32))
+
+
+def test_adopt_leaves_no_memory_behind(torch: Any) -> None:
+    """DLP01: every import ends with the exporter's deleter, so a thousand of them hold no more than one."""
+    import weakref
+
+    buffer = np.zeros((100, 1000))
+    alive = weakref.ref(buffer)
+    for _ in range(1000):
+        adopt(torch.from_numpy(buffer), "float64", HOMES["torch"])
+        give_back(adopt(buffer, "float64", HOST), "float64", HOMES["torch"])
+    assert sys.getrefcount(buffer) < 10
+    del buffer
+    assert alive() is None
+
+
+def test_negative_strides_never_reach_dlpack() -> None:
+    """DLP02: torch aborts the process when it is handed one, so this runs in a process of its own."""
+    pytest.importorskip("torch")
+    code = """
+import numpy as np, torch
+from spectralops._arrays import HOST, Home, adopt, describe
+x = np.arange(6.0).reshape(2, 3)[:, ::-1]
+assert adopt(x, "float64", HOST).strides == x.strides
+print(describe("op", "x", x)[0])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "numpy array on cpu")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("name", HOMES)
+@pytest.mark.parametrize("shape", [(3, 4), (1,), (257,), (0, 3)], ids=str)
+def test_give_back_copies_nothing(name: str, dtype: str, shape: tuple[int, ...]) -> None:
+    lib, home = library(name), HOMES[name]
+    native = _arrays.empty(shape, dtype, home)
+    native[...] = 3
+    result = give_back(native, dtype, home)
+    assert isinstance(result, lib.type)
+    assert describe("op", "x", result) == (home, ArraySpec(shape, dtype))
+    assert np.array_equal(lib.read(result), native)
+    if native.size:
+        assert address(result) == native.ctypes.data
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", ["numpy", "torch", "jax"])
+def test_give_back_rounds_to_sixteen_bits(name: str, dtype: str) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    lib, home = library(name), HOMES[name]
+    native = _arrays.empty((3,), "float32", home)
+    native[:] = [1.0, 1 / 3, -65000.0]
+    result = give_back(native, dtype, home)
+    assert isinstance(result, lib.type)
+    assert describe("op", "x", result)[1] == ArraySpec((3,), dtype)
+    rounded = native.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else np.float16)
+    assert np.array_equal(lib.read(result).astype(np.float32), rounded.astype(np.float32))
+
+
+@pytest.mark.parametrize("size", range(1, 9))
+def test_empty_for_jax_lies_where_jax_can_use_it(size: int) -> None:
+    assert _arrays.empty((size, 3), "complex64", HOMES["jax"]).ctypes.data % 64 == 0
+
+
+def test_empty_is_contiguous_and_of_the_shape() -> None:
+    for home in HOMES.values():
+        array = _arrays.empty((2, 3), "float32", home)
+        assert (array.shape, array.dtype.name, array.flags.c_contiguous) == ((2, 3), "float32", True)
+
+
+def test_default_float_follows_the_library(torch: Any, jax: Any) -> None:
+    assert _arrays.default_float(HOST) == "float64"
+    assert _arrays.default_float(HOMES["array_api_strict"]) == "float64"
+    assert _arrays.default_float(HOMES["torch"]) == "float32"
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert _arrays.default_float(HOMES["torch"]) == "float64"
+    finally:
+        torch.set_default_dtype(torch.float32)
+    jax.config.update("jax_enable_x64", False)
+    try:
+        assert _arrays.default_float(HOMES["jax"]) == "float32"
+    finally:
+        jax.config.update("jax_enable_x64", True)
+    assert _arrays.default_float(HOMES["jax"]) == "float64"
+
+
+def test_from_host_is_the_same_array_on_the_host() -> None:
+    x = np.arange(3.0)
+    assert _arrays.from_host(x, HOMES["torch"]) is x
+
+
+@pytest.mark.parametrize("name", ["numpy", "torch", "array_api_strict"])
+def test_adopt_out_is_a_writable_view(name: str) -> None:
+    lib = library(name)
+    out = lib.make(np.zeros((2, 3)))
+    target = adopt_out("op", out, HOMES[name])
+    target[1, 2] = 7
+    assert lib.read(out).tolist() == [[0, 0, 0], [0, 0, 7]]
+
+
+def test_adopt_out_refuses_jax(jax: Any) -> None:
+    message = r"^op: out is a JAX array, but must be writable, which JAX arrays never are; leave it out$"
+    with pytest.raises(TypeError, match=message):
+        adopt_out("op", jax.numpy.zeros(3), HOMES["jax"])
+
+
+@pytest.mark.parametrize("name", ["numpy", "array_api_strict"])
+def test_adopt_out_refuses_read_only(name: str) -> None:
+    values = np.zeros(3)
+    values.flags.writeable = False
+    out = values if name == "numpy" else pytest.importorskip(name).asarray(values, copy=False)
+    with pytest.raises(ValueError, match=r"^op: out is read-only, but must be writable$"):
+        adopt_out("op", out, HOMES[name])
+
+
+def test_adopt_out_refuses_foreign_byte_order() -> None:
+    with pytest.raises(ValueError, match=r"^op: out has dtype >f8, but must be in native byte order$"):
+        adopt_out("op", np.zeros(3, ">f8"), HOST)
+
+
+@pytest.mark.parametrize(
+    ("strides", "shape"), [((0, 8), (2, 3)), ((8, 8), (2, 3)), ((8, 16), (3, 3)), ((4,), (3,)), ((-8, 8), (2, 2))]
+)
+def test_adopt_out_refuses_elements_that_share_memory(strides: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    out = np.lib.stride_tricks.as_strided(np.zeros(64)[8:], shape, strides)
+    message = r"^op: out is a view with strides \(.*\), but must have memory of its own for every element$"
+    with pytest.raises(ValueError, match=message):
+        adopt_out("op", out, HOST)
+
+
+def test_adopt_out_refuses_expanded_tensors(torch: Any) -> None:
+    with pytest.raises(ValueError, match=r"^op: out is a view with strides \(0, 4\), but must have memory of its own"):
+        adopt_out("op", torch.zeros(3).expand(2, 3), HOMES["torch"])
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x[::-1],
+        lambda x: x.T,
+        lambda x: x[:, ::2],
+        lambda x: x[1:2, :1],
+        lambda x: x[:0],
+        lambda x: x[:, None],
+    ],
+    ids=["reversed", "transposed", "strided", "one", "empty", "new-axis"],
+)
+def test_adopt_out_takes_any_view_of_its_own_memory(view: Any) -> None:
+    out = view(np.zeros((4, 4)))
+    assert adopt_out("op", out, HOST).ctypes.data == out.ctypes.data
+
+
+def test_adopt_out_refuses_lazy_bits(torch: Any) -> None:
+    z = torch.zeros(3, dtype=torch.complex64)
+    message = r"^op: out is a conjugated or negated view, but must be the tensor that it is a view of$"
+    for out in (z.conj(), z.conj().imag):
+        with pytest.raises(ValueError, match=message):
+            adopt_out("op", out, HOMES["torch"])
+
+
+def test_overlap() -> None:
+    x = np.zeros(10)
+    assert _arrays.overlap(x, x[3:4])
+    assert not _arrays.overlap(x[:5], x[5:])
+    assert not _arrays.overlap(x[::2], x[1::2])
+
+
+def test_memory_sees_through_lazy_bits_and_storage_types(torch: Any) -> None:
+    z = torch.zeros(4, dtype=torch.complex64)
+    assert _arrays.memory(z.conj(), HOMES["torch"]).ctypes.data == z.data_ptr()
+    b = torch.zeros(4, dtype=torch.bfloat16)
+    assert _arrays.memory(b, HOMES["torch"]).ctypes.data == b.data_ptr()
+
+
+def test_memory_of_jax_bfloat16(jax: Any) -> None:
+    b = jax.numpy.zeros(4, "bfloat16")
+    assert _arrays.memory(b, HOMES["jax"]).nbytes == 8
+
+
+def test_on_device_is_nothing_on_the_host() -> None:
+    with _arrays.on_device(HOST) as context:
+        assert context is None
+
+
+def test_missing_cupy_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    from spectralops.errors import BackendUnavailableError
+
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    message = r'^backend for CUDA arrays needs CuPy; pip install "spectralops\[cuda13\]" \(or \[cuda12\]\)$'
+    with pytest.raises(BackendUnavailableError, match=message):
+        _arrays.empty((3,), "float32", Home("torch", "cuda:0"))
+
+
+GPU = pytest.mark.gpu
+CUDA = {"cupy": Home("cupy", "cuda:0"), "torch": Home("torch", "cuda:0")}
+
+
+def device_address(x: Any) -> int:
+    return x.data_ptr() if hasattr(x, "data_ptr") else x.data.ptr
+
+
+@GPU
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", CUDA)
+def test_adopt_copies_nothing_on_gpu(name: str, dtype: str, rng: np.random.Generator) -> None:
+    cupy = pytest.importorskip("cupy")
+    values = rng.standard_normal((3, 4)).astype(dtype)
+    x = library(name, "cuda").make(values)
+    assert describe("op", "x", x) == (CUDA[name], ArraySpec((3, 4), dtype))
+    native = adopt(x, dtype, CUDA[name])
+    assert isinstance(native, cupy.ndarray)
+    assert native.data.ptr == device_address(x)
+    assert np.array_equal(native.get(), values)
+
+
+@GPU
+@pytest.mark.parametrize("dtype", [*DTYPES, "bfloat16"])
+def test_torch_gets_the_memory_back_on_gpu(dtype: str) -> None:
+    torch = pytest.importorskip("torch")
+    native = _arrays.empty((3, 4), "float32" if dtype in ("float16", "bfloat16") else dtype, CUDA["torch"])
+    native[...] = 3
+    result = give_back(native, dtype, CUDA["torch"])
+    assert describe("op", "x", result) == (CUDA["torch"], ArraySpec((3, 4), dtype))
+    assert torch.equal(result.cpu(), torch.full((3, 4), 3, dtype=getattr(torch, dtype)))
+    if dtype not in ("float16", "bfloat16"):
+        assert result.data_ptr() == native.data.ptr
+
+
+@GPU
+def test_lazy_bits_on_gpu() -> None:
+    torch = pytest.importorskip("torch")
+    z = torch.tensor([1 + 2j, 3 - 4j], device="cuda")
+    assert adopt(z.conj(), "complex64", CUDA["torch"]).tolist() == [1 - 2j, 3 + 4j]
+    assert adopt(z.conj().imag, "float32", CUDA["torch"]).tolist() == [-2, 4]
+    bfloat16 = torch.tensor([1.5, -2.0], device="cuda", dtype=torch.bfloat16)
+    assert adopt(bfloat16, "float32", CUDA["torch"]).tolist() == [1.5, -2.0]
+
+
+@GPU
+@pytest.mark.parametrize("name", CUDA)
+def test_out_rules_on_gpu(name: str) -> None:
+    lib = library(name, "cuda")
+    out = lib.make(np.zeros((2, 3), np.float32))
+    target = adopt_out("op", out, CUDA[name])
+    target[1, 2] = 7
+    assert lib.read(out).tolist() == [[0, 0, 0], [0, 0, 7]]
+    assert _arrays.overlap(target, _arrays.memory(out, CUDA[name]))
+    other = lib.make(np.zeros((2, 3), np.float32))
+    assert not _arrays.overlap(target, _arrays.memory(other, CUDA[name]))
+
+
+@GPU
+def test_bfloat16_out_on_gpu() -> None:
+    torch = pytest.importorskip("torch")
+    out = torch.zeros(3, device="cuda", dtype=torch.bfloat16)
+    assert adopt_out("op", out, CUDA["torch"]).data.ptr == out.data_ptr()
+
+
+@GPU
+def test_arrays_of_two_devices_are_refused() -> None:
+    cupy = pytest.importorskip("cupy")
+    if cupy.cuda.runtime.getDeviceCount() < 2:
+        pytest.skip("one CUDA device")
+    with cupy.cuda.Device(1):
+        far = cupy.ones(3)
+    homes = {"x": describe("op", "x", cupy.ones(3))[0], "y": describe("op", "y", far)[0]}
+    message = r"^op: y is a cupy array on cuda:1, but must be a cupy array on cuda:0 like x; "
+    with pytest.raises(TypeError, match=message):
+        common_home("op", homes)
+
+
+@GPU
+def test_torch_stream_becomes_current() -> None:
+    torch, cupy = pytest.importorskip("torch"), pytest.importorskip("cupy")
+    stream = torch.cuda.Stream()
+    before = cupy.cuda.get_current_stream().ptr
+    with torch.cuda.stream(stream), _arrays.on_device(CUDA["torch"]):
+        assert cupy.cuda.get_current_stream().ptr == stream.cuda_stream
+    assert cupy.cuda.get_current_stream().ptr == before
