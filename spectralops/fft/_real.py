@@ -1,0 +1,385 @@
+"""The cosine, sine and Hankel transforms of scipy.fft."""
+
+# ruff: noqa: A002, SciPy names a parameter "type".
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from spectralops.fft._arguments import Norm, Sizes
+from spectralops.fft._engines import hankel, real_transform
+
+__all__ = ["dct", "dctn", "dst", "dstn", "fht", "idct", "idctn", "idst", "idstn", "ifht"]
+
+Type = Literal[1, 2, 3, 4]
+
+
+def dct(
+    x: Any,
+    type: Type = 2,
+    n: int | None = None,
+    axis: int = -1,
+    norm: Norm | None = None,
+    overwrite_x: bool = False,
+    workers: int | None = None,
+    orthogonalize: bool | None = None,
+) -> Any:
+    """Discrete cosine transform.
+
+    ::
+
+        type 1   y[k] = x[0] + (-1)^k x[n-1] + 2 sum_j x[j] cos(pi j k / (n-1)),   j = 1 … n-2
+        type 2   y[k] = 2 sum_j x[j] cos(pi k (2j + 1) / 2n)
+        type 3   y[k] = x[0] + 2 sum_j x[j] cos(pi (2k + 1) j / 2n),   j = 1 … n-1
+        type 4   y[k] = 2 sum_j x[j] cos(pi (2k + 1) (2j + 1) / 4n)
+
+    Parameters
+    ----------
+    x : array
+        Real; of a complex array, the real and the imaginary part are transformed each by itself.
+    type : {1, 2, 3, 4}
+        The type.
+    n : int, optional
+        Length of the transform: `x` is cut or filled up with zeros to it. Default: the length of the axis.
+    axis : int
+        The axis to transform.
+    norm, overwrite_x, workers
+        See :mod:`spectralops.fft`.
+    orthogonalize : bool, optional
+        Scale the end terms so that the transform matrix has orthogonal rows. Default: ``norm == "ortho"``.
+
+    Returns
+    -------
+    array
+        Of the kind of `x`, of length `n` along `axis`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import spectralops.fft as fft
+    >>> fft.dct(np.ones(4))
+    array([8., 0., 0., 0.])
+    """
+    return real_transform("dct", x, type, n, axis, norm, overwrite_x, workers, orthogonalize)
+
+
+def idct(
+    x: Any,
+    type: Type = 2,
+    n: int | None = None,
+    axis: int = -1,
+    norm: Norm | None = None,
+    overwrite_x: bool = False,
+    workers: int | None = None,
+    orthogonalize: bool | None = None,
+) -> Any:
+    """Inverse of :func:`dct` of the same type.
+
+    Types 1 and 4 are their own inverses, 2 and 3 each other's, up to the scale that `norm` places.
+
+    Parameters
+    ----------
+    x : array
+        Real; of a complex array, the real and the imaginary part are transformed each by itself.
+    type : {1, 2, 3, 4}
+        The type.
+    n : int, optional
+        Length of the transform: `x` is cut or filled up with zeros to it. Default: the length of the axis.
+    axis : int
+        The axis to transform.
+    norm, overwrite_x, workers
+        See :mod:`spectralops.fft`.
+    orthogonalize : bool, optional
+        Scale the end terms so that the transform matrix has orthogonal rows. Default: ``norm == "ortho"``.
+
+    Returns
+    -------
+    array
+        Of the kind of `x`, of length `n` along `axis`.
+    """
+    return real_transform("idct", x, type, n, axis, norm, overwrite_x, workers, orthogonalize)
+
+
+def dst(
+    x: Any,
+    type: Type = 2,
+    n: int | None = None,
+    axis: int = -1,
+    norm: Norm | None = None,
+    overwrite_x: bool = False,
+    workers: int | None = None,
+    orthogonalize: bool | None = None,
+) -> Any:
+    """Discrete sine transform.
+
+    ::
+
+        type 1   y[k] = 2 sum_j x[j] sin(pi (k + 1) (j + 1) / (n + 1))
+        type 2   y[k] = 2 sum_j x[j] sin(pi (k + 1) (2j + 1) / 2n)
+        type 3   y[k] = (-1)^k x[n-1] + 2 sum_j x[j] sin(pi (2k + 1) (j + 1) / 2n),   j = 0 … n-2
+        type 4   y[k] = 2 sum_j x[j] sin(pi (2k + 1) (2j + 1) / 4n)
+
+    Parameters
+    ----------
+    x : array
+        Real; of a complex array, the real and the imaginary part are transformed each by itself.
+    type : {1, 2, 3, 4}
+        The type.
+    n : int, optional
+        Length of the transform: `x` is cut or filled up with zeros to it. Default: the length of the axis.
+    axis : int
+        The axis to transform.
+    norm, overwrite_x, workers
+        See :mod:`spectralops.fft`.
+    orthogonalize : bool, optional
+        Scale the end terms so that the transform matrix has orthogonal rows. Default: ``norm == "ortho"``.
+
+    Returns
+    -------
+    array
+        Of the kind of `x`, of length `n` along `axis`.
+    """
+    return real_transform("dst", x, type, n, axis, norm, overwrite_x, workers, orthogonalize)
+
+
+def idst(
+    x: Any,
+    type: Type = 2,
+    n: int | None = None,
+    axis: int = -1,
+    norm: Norm | None = None,
+    overwrite_x: bool = False,
+    workers: int | None = None,
+    orthogonalize: bool | None = None,
+) -> Any:
+    """Inverse of :func:`dst` of the same type.
+
+    Types 1 and 4 are their own inverses, 2 and 3 each other's, up to the scale that `norm` places.
+
+    Parameters
+    ----------
+    x : array
+        Real; of a complex array, the real and the imaginary part are transformed each by itself.
+    type : {1, 2, 3, 4}
+        The type.
+    n : int, optional
+        Length of the transform: `x` is cut or filled up with zeros to it. Default: the length of the axis.
+    axis : int
+        The axis to transform.
+    norm, overwrite_x, workers
+        See :mod:`spectralops.fft`.
+    orthogonalize : bool, optional
+        Scale the end terms so that the transform matrix has orthogonal rows. Default: ``norm == "ortho"``.
+
+    Returns
+    -------
+    array
+        Of the kind of `x`, of length `n` along `axis`.
+    """
+    return real_transform("idst", x, type, n, axis, norm, overwrite_x, workers, orthogonalize)
+
+
+def dctn(
+    x: Any,
+    type: Type = 2,
+    s: Sizes = None,
+    axes: int | Sequence[int] | None = None,
+    norm: Norm | None = None,
+    overwrite_x: bool = False,
+    workers: int | None = None,
+    *,
+    orthogonalize: bool | None = None,
+) -> Any:
+    """Discrete cosine transform in n dimensions: :func:`dct` along each of `axes`.
+
+    Parameters
+    ----------
+    x : array
+        Real; of a complex array, the real and the imaginary part are transformed each by itself.
+    type : {1, 2, 3, 4}
+        The type.
+    s : int or sequence of int, optional
+        Length of the transform along each axis (-1: its own): `x` is cut or filled up with zeros.
+    axes : int or sequence of int, optional
+        The axes to transform. Default: the last len(s), or all.
+    norm, overwrite_x, workers
+        See :mod:`spectralops.fft`.
+    orthogonalize : bool, optional
+        Scale the end terms so that the transform matrix has orthogonal rows. Default: ``norm == "ortho"``.
+
+    Returns
+    -------
+    array
+        Of the kind of `x`, of lengths `s` along `axes`.
+    """
+    return real_transform("dctn", x, type, s, axes, norm, overwrite_x, workers, orthogonalize)
+
+
+def idctn(
+    x: Any,
+    type: Type = 2,
+    s: Sizes = None,
+    axes: int | Sequence[int] | None = None,
+    norm: Norm | None = None,
+    overwrite_x: bool = False,
+    workers: int | None = None,
+    orthogonalize: bool | None = None,
+) -> Any:
+    """Inverse of :func:`dctn`: :func:`idct` along each of `axes`.
+
+    Parameters
+    ----------
+    x : array
+        Real; of a complex array, the real and the imaginary part are transformed each by itself.
+    type : {1, 2, 3, 4}
+        The type.
+    s : int or sequence of int, optional
+        Length of the transform along each axis (-1: its own): `x` is cut or filled up with zeros.
+    axes : int or sequence of int, optional
+        The axes to transform. Default: the last len(s), or all.
+    norm, overwrite_x, workers
+        See :mod:`spectralops.fft`.
+    orthogonalize : bool, optional
+        Scale the end terms so that the transform matrix has orthogonal rows. Default: ``norm == "ortho"``.
+
+    Returns
+    -------
+    array
+        Of the kind of `x`, of lengths `s` along `axes`.
+    """
+    return real_transform("idctn", x, type, s, axes, norm, overwrite_x, workers, orthogonalize)
+
+
+def dstn(
+    x: Any,
+    type: Type = 2,
+    s: Sizes = None,
+    axes: int | Sequence[int] | None = None,
+    norm: Norm | None = None,
+    overwrite_x: bool = False,
+    workers: int | None = None,
+    orthogonalize: bool | None = None,
+) -> Any:
+    """Discrete sine transform in n dimensions: :func:`dst` along each of `axes`.
+
+    Parameters
+    ----------
+    x : array
+        Real; of a complex array, the real and the imaginary part are transformed each by itself.
+    type : {1, 2, 3, 4}
+        The type.
+    s : int or sequence of int, optional
+        Length of the transform along each axis (-1: its own): `x` is cut or filled up with zeros.
+    axes : int or sequence of int, optional
+        The axes to transform. Default: the last len(s), or all.
+    norm, overwrite_x, workers
+        See :mod:`spectralops.fft`.
+    orthogonalize : bool, optional
+        Scale the end terms so that the transform matrix has orthogonal rows. Default: ``norm == "ortho"``.
+
+    Returns
+    -------
+    array
+        Of the kind of `x`, of lengths `s` along `axes`.
+    """
+    return real_transform("dstn", x, type, s, axes, norm, overwrite_x, workers, orthogonalize)
+
+
+def idstn(
+    x: Any,
+    type: Type = 2,
+    s: Sizes = None,
+    axes: int | Sequence[int] | None = None,
+    norm: Norm | None = None,
+    overwrite_x: bool = False,
+    workers: int | None = None,
+    orthogonalize: bool | None = None,
+) -> Any:
+    """Inverse of :func:`dstn`: :func:`idst` along each of `axes`.
+
+    Parameters
+    ----------
+    x : array
+        Real; of a complex array, the real and the imaginary part are transformed each by itself.
+    type : {1, 2, 3, 4}
+        The type.
+    s : int or sequence of int, optional
+        Length of the transform along each axis (-1: its own): `x` is cut or filled up with zeros.
+    axes : int or sequence of int, optional
+        The axes to transform. Default: the last len(s), or all.
+    norm, overwrite_x, workers
+        See :mod:`spectralops.fft`.
+    orthogonalize : bool, optional
+        Scale the end terms so that the transform matrix has orthogonal rows. Default: ``norm == "ortho"``.
+
+    Returns
+    -------
+    array
+        Of the kind of `x`, of lengths `s` along `axes`.
+    """
+    return real_transform("idstn", x, type, s, axes, norm, overwrite_x, workers, orthogonalize)
+
+
+def fht(a: Any, dln: float, mu: float, offset: float = 0.0, bias: float = 0.0) -> Any:
+    """Fast Hankel transform, of logarithmically spaced samples.
+
+    ::
+
+        A(k) = integral over r from 0 to infinity of a(r) J_mu(k r) k dr
+
+    Parameters
+    ----------
+    a : array
+        Real, of shape (…, n), sampled at points with uniform logarithmic spacing.
+    dln : float
+        The logarithmic spacing; not zero.
+    mu : float
+        Order of the transform.
+    offset : float
+        Offset of the logarithmic spacing of the result: ln(k_c r_c), see :func:`fhtoffset`.
+    bias : float
+        Exponent of the power law by which the data are divided before and multiplied after.
+
+    Returns
+    -------
+    array
+        Real, of the shape of `a`.
+
+    References
+    ----------
+    A. J. S. Hamilton, MNRAS 312 (2000) 257, appendix B.
+    """
+    return hankel("fht", "a", a, dln, mu, offset, bias)
+
+
+def ifht(A: Any, dln: float, mu: float, offset: float = 0.0, bias: float = 0.0) -> Any:
+    """Inverse of :func:`fht`.
+
+    ::
+
+        a(r) = integral over k from 0 to infinity of A(k) J_mu(k r) r dk
+
+    Parameters
+    ----------
+    A : array
+        Real, of shape (…, n), sampled at points with uniform logarithmic spacing.
+    dln : float
+        The logarithmic spacing; not zero.
+    mu : float
+        Order of the transform.
+    offset : float
+        Offset of the logarithmic spacing of the result: ln(k_c r_c), see :func:`fhtoffset`.
+    bias : float
+        Exponent of the power law by which the data are divided before and multiplied after.
+
+    Returns
+    -------
+    array
+        Real, of the shape of `A`.
+
+    References
+    ----------
+    A. J. S. Hamilton, MNRAS 312 (2000) 257, appendix B.
+    """
+    return hankel("ifht", "A", A, dln, mu, offset, bias)
