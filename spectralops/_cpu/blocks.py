@@ -2,47 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import itertools
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import numpy as np
+__all__ = ["blocks", "cuts", "run"]
 
-__all__ = ["batch_first", "blocks", "merge", "run"]
-
-Array = np.ndarray[Any, Any]
+Index = tuple[slice, ...]
 
 
-def batch_first(x: Array, axes: tuple[int, ...]) -> Array:
-    """View with the other axes first and `axes` last, in their order."""
-    others = [axis for axis in range(x.ndim) if axis not in axes]
-    return x.transpose(*others, *axes)
+def blocks(shape: tuple[int, ...], axes: tuple[int, ...], size: int) -> list[Index]:
+    """Indices that cut an array into blocks of at most `size` transforms over `axes`, which stay whole.
+
+    The last axes are filled first, so that blocks are contiguous where the array is.
+    """
+    slices = []
+    for axis in reversed(range(len(shape))):
+        n = shape[axis]
+        step = n if axis in axes else max(1, min(n, size))
+        if axis not in axes:
+            size //= step
+        slices.append([slice(start, start + step) for start in range(0, n, step)])
+    return list(itertools.product(*reversed(slices)))
 
 
-def merge(x: Array, d: int) -> Array | None:
-    """View with all axes but the last `d` as one, or None where the strides do not allow it."""
-    try:
-        return x.reshape(-1, *x.shape[x.ndim - d :], copy=False)
-    except ValueError:
-        return None
+def cuts(count: int, most: int, workers: int) -> list[slice]:
+    """Runs of at most `most` out of `count` entries, and where possible one or more for each worker."""
+    step = max(1, min(most, -(-count // workers)))
+    return [slice(start, start + step) for start in range(0, count, step)]
 
 
-def blocks(batch: tuple[int, ...], size: int) -> Iterator[tuple[Any, ...]]:
-    """Indices that cut the batch axes into blocks of at most `size` entries along the last of them."""
-    if not batch:
-        yield ()
-        return
-    for outer in np.ndindex(batch[:-1]):
-        for start in range(0, batch[-1], size):
-            yield (*outer, slice(start, start + size))
-
-
-def run(task: Callable[[Any], None], items: Iterable[Any], workers: int) -> None:
+def run(task: Callable[[Any], None], items: Sequence[Any], workers: int) -> None:
     """Call the task on every item, on `workers` threads; the first error is raised."""
-    if workers == 1:
+    if workers == 1 or len(items) == 1:
         for item in items:
             task(item)
         return
-    with ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(min(workers, len(items))) as pool:
         for _ in pool.map(task, items):
             pass

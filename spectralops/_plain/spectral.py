@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from spectralops._plans.resample import FourierResamplePlan
     from spectralops._plans.spectral import SpectralFilterPlan
+    from spectralops._plans.spectral_conv import SpectralConvPlan
 
-__all__ = ["spectral_filter"]
+__all__ = ["fourier_resample", "spectral_conv", "spectral_filter"]
 
 
 def _libraries(out: Any) -> tuple[Any, Any]:
@@ -66,3 +68,61 @@ def spectral_filter(plan: SpectralFilterPlan, x: Any, *operands: Any, out: Any, 
     for axis, (before, _) in zip(plan.axes, plan.pad, strict=True):
         crop[axis] = slice(before, before + plan.in_shape[axis])
     out[...] = result[tuple(crop)]
+
+
+def spectral_conv(plan: SpectralConvPlan, x: Any, weight: Any, *, out: Any, workers: int) -> None:
+    """Forward transform, cut to the kept wavenumbers, einsum over channels, pad with zeros, inverse transform."""
+    if out.size == 0:
+        return
+    xp, fft = _libraries(out)
+    options = {"workers": workers} if xp is np else {}
+    d, rank = len(plan.axes), x.ndim
+    if not np.iscomplexobj(weight):
+        weight = weight[..., 0] + 1j * weight[..., 1]
+    if plan.transposed:
+        weight = weight.conj() if plan.depthwise else weight.conj().swapaxes(0, 1)
+    x = xp.moveaxis(x, plan.axes, range(rank - d, rank))
+    axes = tuple(range(rank - d, rank))
+    kept = [xp.arange(low, low + m) for low, m in zip(plan.lowest, plan.modes, strict=True)]
+    forward = fft.rfftn if plan.halved else fft.fftn
+    modes = forward(x, axes=axes, norm="forward" if not plan.transposed else "backward", **options)
+    modes = modes[(..., *xp.ix_(*(k % n for k, n in zip(kept, plan.in_sizes, strict=True))))]
+    bins = plan.bin_weights()
+    if bins is not None:
+        modes *= xp.asarray(bins.astype(out.real.dtype))
+    letters = "klmnpqrs"[:d]
+    mix = f"...c{letters},c{letters}->...c{letters}" if plan.depthwise else f"...i{letters},io{letters}->...o{letters}"
+    mixed = xp.einsum(mix, modes, weight)
+    sizes = plan.out_sizes
+    length = (*sizes[:-1], sizes[-1] // 2 + 1) if plan.halved else sizes
+    spectrum = xp.zeros(mixed.shape[:-d] + length, mixed.dtype)
+    spectrum[(..., *xp.ix_(*(k % n for k, n in zip(kept, sizes, strict=True))))] = mixed
+    norm = "backward" if plan.transposed else "forward"
+    if plan.halved:
+        result = _real_inverse(fft, spectrum, sizes, axes, norm=norm, **options)
+    else:
+        result = fft.ifftn(spectrum, axes=axes, norm=norm, overwrite_x=True, **options)
+    out[...] = xp.moveaxis(result, axes, plan.axes)
+
+
+def fourier_resample(plan: FourierResamplePlan, x: Any, *, out: Any, workers: int) -> None:
+    """Forward transform, cut or pad each axis, inverse transform."""
+    if out.size == 0 or not plan.axes:
+        out[...] = x
+        return
+    xp, fft = _libraries(out)
+    options = {"workers": workers} if xp is np else {}
+    forward = fft.rfftn if plan.halved else fft.fftn
+    spectrum = forward(x, axes=plan.axes, norm=plan.norm, **options)
+    for j, (axis, m) in enumerate(zip(plan.axes, plan.out_sizes, strict=True)):
+        length = m // 2 + 1 if plan.halved and j == len(plan.axes) - 1 else m
+        cut = xp.zeros((*spectrum.shape[:axis], length, *spectrum.shape[axis + 1 :]), spectrum.dtype)
+        source, target = xp.moveaxis(spectrum, axis, 0), xp.moveaxis(cut, axis, 0)
+        for move in plan.moves(j):
+            chunk = source[move.source : move.source + move.length]
+            target[move.target : move.target + move.length] += chunk * xp.asarray(move.factor, out.real.dtype)
+        spectrum = cut
+    if plan.halved:
+        out[...] = _real_inverse(fft, spectrum, plan.out_sizes, plan.axes, norm=plan.norm, **options)
+    else:
+        out[...] = fft.ifftn(spectrum, axes=plan.axes, norm=plan.norm, overwrite_x=True, **options)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from spectralops import _arrays, _checks, _dispatch
 from spectralops._arrays import ArraySpec, Operand
 from spectralops._plans import transform
 from spectralops._plans.grid import Grid, Symbol, sampled
+from spectralops._plans.memo import memoised
 from spectralops._plans.transfers import Transfer
 from spectralops.errors import UnsupportedError
 
@@ -21,8 +21,10 @@ __all__ = ["SpectralFilterPlan", "plan_spectral_filter"]
 
 OP = "spectral_filter"
 PAD_MODES = ("zero", "reflect", "edge")
-# Spectrum bytes worked on at a time, so that multiplier and inverse find them in a core's second-level cache.
-BLOCK_BYTES = 2**19
+# Spectrum bytes worked on at a time, so that multiplier and inverse find them in a core's second-level cache. A single
+# row always fits: one axis gains little, and the calls should not show.
+BLOCK_BYTES = 2**20
+BLOCK_BYTES_1D = 2**22
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +107,8 @@ class SpectralFilterPlan:
     def block(self) -> int:
         """Transforms that the CPU executor takes at a time."""
         one = math.prod(transform.spectrum_sizes(self.sizes, self.grid.halved))
-        item = np.dtype(_checks.complex_dtype(self.compute_dtype)).itemsize
-        return max(1, BLOCK_BYTES // (one * item))
+        item = 16 if self.compute_dtype in ("float64", "complex128") else 8
+        return max(1, (BLOCK_BYTES if len(self.axes) > 1 else BLOCK_BYTES_1D) // (one * item))
 
     @property
     def bytes_moved(self) -> int:
@@ -238,23 +240,9 @@ def plan_spectral_filter(
     default: str = "float64",
 ) -> SpectralFilterPlan:
     """The plan of :func:`spectralops.spectral_filter`; `default` is the dtype that integers become."""
-    sizes = _checks.shape(OP, shape)
-    out_dtype = _checks.inexact_dtype(OP, dtype, default=default)
     specs, names, symbol = _canonical_transfer(transfer)
     value = symbol if isinstance(symbol, Transfer) else None
-    counts = {
-        "spacing": _checks.entries(spacing),
-        "pad_width": _checks.entries(pad_width),
-        "transfer": len(specs) if isinstance(transfer, tuple) else None if value is None else value.count,
-    }
-    where = _checks.axes(OP, axes, len(sizes), counts)
-    steps = tuple(_checks.positive(OP, "spacing", h) for h in _checks.per_axis(OP, "spacing", spacing, len(where)))
-    widths = tuple(_pad_width(w) for w in _checks.per_axis(OP, "pad_width", pad_width, len(where)))
-    mode = _checks.choice(OP, "pad_mode", pad_mode, PAD_MODES)
-    kind = transform.device_kind(OP, device)
-    plan = _build(
-        sizes, _checks.dtype(OP, dtype), out_dtype, specs, names, value, steps, widths, mode, where, backend, kind
-    )
+    plan = _build(shape, dtype, specs, names, value, spacing, pad_width, pad_mode, axes, backend, device, default)
     # A callable's closure may hold anything: it must not live on in the cache.
     return plan if symbol is value else replace(plan, transfer=symbol)
 
@@ -283,32 +271,43 @@ def _pad_width(value: Any) -> int | str:
     return _checks.shape(OP, (value,), "pad_width")[0]
 
 
-@lru_cache(maxsize=512)
+@memoised
 def _build(
-    shape: tuple[int, ...],
-    dtype: str,
-    out_dtype: str,
+    shape: Any,
+    dtype: Any,
     specs: tuple[ArraySpec, ...],
     names: tuple[str, ...],
     transfer: Transfer | None,
-    spacing: tuple[float, ...],
-    pad_width: tuple[int | str, ...],
+    spacing: Any,
+    pad_width: Any,
     pad_mode: str,
-    axes: tuple[int, ...],
+    axes: int | Sequence[int] | None,
     backend: str | None,
     device: str,
+    default: str,
 ) -> SpectralFilterPlan:
+    shape = _checks.shape(OP, shape)
+    out_dtype = _checks.inexact_dtype(OP, dtype, default=default)
+    counts = {
+        "spacing": _checks.entries(spacing),
+        "pad_width": _checks.entries(pad_width),
+        "transfer": len(specs) if "transfer[0]" in names else None if transfer is None else transfer.count,
+    }
+    axes = _checks.axes(OP, axes, len(shape), counts)
+    steps = tuple(_checks.positive(OP, "spacing", h) for h in _checks.per_axis(OP, "spacing", spacing, len(axes)))
+    widths = tuple(_pad_width(w) for w in _checks.per_axis(OP, "pad_width", pad_width, len(axes)))
+    _checks.choice(OP, "pad_mode", pad_mode, PAD_MODES)
     transform.check_lengths(OP, "x", shape, axes)
-    chosen = _dispatch.select(OP, out_dtype, device, backend)
+    chosen = _dispatch.select(OP, out_dtype, transform.device_kind(OP, device), backend)
     compute = _checks.compute_dtype(out_dtype)
     halved = not compute.startswith("complex")
-    pad = tuple(_widths(shape[axis], width) for axis, width in zip(axes, pad_width, strict=True))
+    pad = tuple(_widths(shape[axis], width) for axis, width in zip(axes, widths, strict=True))
     padded = tuple(shape[axis] + sum(width) for axis, width in zip(axes, pad, strict=True))
-    grid = Grid.of_axes(padded, spacing, halved, axes, len(shape))
+    grid = Grid.of_axes(padded, steps, halved, axes, len(shape))
     if transfer is not None:
         transfer.fit(len(axes))
     real = transform.real_part_of(out_dtype)
-    operands = [Operand("x", ArraySpec(shape, dtype), compute)]
+    operands = [Operand("x", ArraySpec(shape, _checks.dtype(OP, dtype)), compute)]
     for spec, name in zip(specs, names, strict=True):
         is_complex = spec.dtype.startswith("complex")
         operands.append(Operand(name, spec, _checks.complex_dtype(real) if is_complex else real))

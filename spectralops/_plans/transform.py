@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from spectralops import _arrays, _checks
 from spectralops._arrays import ArraySpec
 
-__all__ = ["array_spec", "check_lengths", "device_kind", "fast_size", "fft_flops", "real_part_of", "spectrum_sizes"]
+__all__ = [
+    "array_spec",
+    "check_lengths",
+    "device_kind",
+    "fast_size",
+    "fft_flops",
+    "real_part_of",
+    "spectrum_sizes",
+    "target_sizes",
+]
 
 # Sizes whose transform needs no prime factor above these run at full speed on every engine.
 FAST_PRIMES = (2, 3, 5, 7)
@@ -73,3 +82,9 @@ def fft_flops(sizes: Sequence[int], halved: bool) -> int:
 def real_part_of(dtype: str) -> str:
     """The dtype of a coefficient's real part when the field has `dtype`: float32 also for 16-bit storage."""
     return _checks.real_dtype(_checks.compute_dtype(dtype))
+
+
+def target_sizes(op: str, value: Any) -> int | tuple[int, ...]:
+    """`out_shape` as one size for every axis or as a tuple with one per axis."""
+    sizes = _checks.shape(op, value, "out_shape")
+    return sizes if isinstance(value, Iterable) else sizes[0]

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from spectralops._plans.resample import FourierResamplePlan
     from spectralops._plans.spectral import SpectralFilterPlan
+    from spectralops._plans.spectral_conv import SpectralConvPlan
 
-__all__ = ["spectral_filter"]
+__all__ = ["fourier_resample", "spectral_conv", "spectral_filter"]
 
 Array = np.ndarray[Any, Any]
 
@@ -74,3 +76,63 @@ def spectral_filter(plan: SpectralFilterPlan, x: Array, *operands: Array, out: A
     for axis, (before, _) in zip(plan.axes, plan.pad, strict=True):
         result = result.take(np.arange(before, before + plan.in_shape[axis]), axis)
     out[...] = result / math.prod(plan.sizes)
+
+
+def spectral_conv(plan: SpectralConvPlan, x: Array, weight: Array, *, out: Array, workers: int) -> None:
+    """The kept coefficients by explicit sums over the points, mixed per wavenumber, and the waves summed up again.
+
+    The adjoint weighs the coefficients it reads as the forward operator weighs those it writes, and sums bare waves.
+    """
+    d = len(plan.axes)
+    matrix = weight.astype(np.complex128)
+    if weight.dtype.kind != "c":
+        matrix = weight[..., 0] + 1j * weight[..., 1].astype(np.float64)
+    if plan.transposed:
+        matrix = matrix.conj() if plan.depthwise else matrix.conj().swapaxes(0, 1)
+    kept = [np.arange(low, low + m) for low, m in zip(plan.lowest, plan.modes, strict=True)]
+    field = np.moveaxis(x.astype(np.complex128), plan.axes, range(-d, 0))
+    for j, n in enumerate(plan.in_sizes):
+        field = _along(_waves(kept[j], n).conj(), field, field.ndim - d + j)
+    if plan.halved and plan.transposed:
+        n = plan.in_sizes[-1]
+        field = field * np.where((kept[-1] == 0) | (2 * kept[-1] == n), 1.0, 2.0)
+    letters = "klmnpqrs"[:d]
+    mix = f"...c{letters},c{letters}->...c{letters}" if plan.depthwise else f"...i{letters},io{letters}->...o{letters}"
+    field = np.einsum(mix, field, matrix)
+    for j, n in enumerate(plan.out_sizes[:-1] if plan.halved else plan.out_sizes):
+        field = _along(_waves(kept[j], n).T, field, field.ndim - d + j)
+    if plan.halved and plan.transposed:
+        field = _along(_waves(kept[-1], plan.out_sizes[-1]).T, field, field.ndim - 1).real
+    elif plan.halved:
+        field = _real_sum(field, kept[-1], plan.out_sizes[-1], field.ndim - 1)
+    out[...] = np.moveaxis(field, range(-d, 0), plan.axes) * plan.scale
+
+
+def fourier_resample(plan: FourierResamplePlan, x: Array, *, out: Array, workers: int) -> None:
+    """One dense matrix of trigonometric interpolation, real by construction, per axis."""
+    field = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+    for axis, n, m in zip(plan.axes, plan.in_sizes, plan.out_sizes, strict=True):
+        matrix = _interpolation(m, n).T if plan.transposed else _interpolation(n, m)
+        field = _along(matrix, field, axis)
+    out[...] = field
+
+
+def _interpolation(n: int, m: int) -> Array:
+    """Values at m points of the trigonometric polynomial through n points, cut to what m points can show.
+
+    Nyquist of the smaller grid enters as a cosine: upwards with the weight of one mode, downwards of two, since there
+    +k and -k of the finer grid fall together.
+    """
+    points, values = np.arange(m)[:, None], np.arange(n)[None, :]
+    matrix = np.ones((m, n))
+    for k in range(1, (min(n, m) + 1) // 2):
+        turns = (k * points * n - k * values * m) % (n * m)
+        matrix += 2 * np.cos(2 * np.pi * turns / (n * m))
+    if min(n, m) % 2 == 0:
+        k = min(n, m) // 2
+        here, there = 2 * np.pi * (k * points % m) / m, 2 * np.pi * (k * values % n) / n
+        if m > n:
+            matrix += np.cos(here) * np.cos(there)
+        else:
+            matrix += 2 * np.cos(here) * np.cos(there)
+    return matrix / n

@@ -1,0 +1,35 @@
+"""One cache for the pure builders of plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import Any, TypeVar
+
+__all__ = ["memoised"]
+
+P = TypeVar("P")
+
+
+def memoised(build: Callable[..., P]) -> Callable[..., P]:
+    """Remember the last 512 plans of a builder called with positional arguments.
+
+    Arguments are told apart by type as well as by value, also inside tuples: 1.0 is no axis although 1 is one.
+    Unhashable ones (lists) are passed through.
+    """
+
+    @lru_cache(maxsize=512, typed=True)
+    def cached(types: tuple[Any, ...], *arguments: Any) -> P:
+        return build(*arguments)
+
+    @wraps(build)
+    def call(*arguments: Any) -> P:
+        types = tuple(tuple(map(type, a)) for a in arguments if type(a) is tuple)
+        try:
+            hash(arguments)
+        except TypeError:
+            return build(*arguments)
+        return cached(types, *arguments)
+
+    call.cache_clear = cached.cache_clear  # type: ignore[attr-defined]
+    return call
