@@ -20,7 +20,9 @@ Array = np.ndarray[Any, Any]
 
 def fourier_resample(plan: FourierResamplePlan, x: Array, *, out: Array, workers: int) -> None:
     """Cut the spectrum along each axis right after its transform, pad it right before its inverse."""
-    if out.size == 0 or not plan.axes:
+    if out.size == 0:
+        return
+    if not plan.axes:
         out[...] = x
         return
 

@@ -107,7 +107,9 @@ def spectral_conv(plan: SpectralConvPlan, x: Any, weight: Any, *, out: Any, work
 
 def fourier_resample(plan: FourierResamplePlan, x: Any, *, out: Any, workers: int) -> None:
     """Forward transform, cut or pad each axis, inverse transform."""
-    if out.size == 0 or not plan.axes:
+    if out.size == 0:
+        return
+    if not plan.axes:
         out[...] = x
         return
     xp, fft = _libraries(out)
