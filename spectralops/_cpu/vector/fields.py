@@ -1,0 +1,61 @@
+"""Names of the integers in a job, and the kinds of groups: what host code and kernels both know."""
+
+from __future__ import annotations
+
+# Kinds of groups of lanes; see layout.py.
+EVEN, ZERO, PAIR, COMPLEX, SPLIT = "even", "zero", "pair", "complex", "split"
+# Numbers of a row of the array that one row of a group holds, in vectors.
+BREADTH = {EVEN: 1, ZERO: 1, PAIR: 2, COMPLEX: 2, SPLIT: 1}
+# Vectors in one row of a group.
+VECTORS = {EVEN: 1, ZERO: 2, PAIR: 2, COMPLEX: 2, SPLIT: 2}
+
+# Fields of an image job.
+(
+    FORWARD,  # kernels of the transform
+    INVERSE,
+    COLUMN_LENGTH,  # the transform along the columns (or the only one)
+    COLUMN_PLAN,
+    COLUMN_TWIDDLES,
+    COLUMN_POSITION,
+    COLUMN_ROOTS,
+    COLUMNS,  # numbers in a row of the image
+    IMAGE_STRIDE,
+    IMAGE_IMAG,
+    SIZE,  # numbers in an image
+    UNITS,  # units of columns in an image, and in one sweep over its rows
+    SWEEP,
+    SPECTRUM_STRIDE,
+    SPECTRUM_IMAG,
+    COLUMNS_IN,  # kernels of the stages
+    COLUMNS_OUT,
+    INNER,
+    INNER_COUNT,  # blocks of rows, or planes
+    INNER_JOB,
+    PLANE_STRIDE,
+    PLANE_FILTER,
+    ROW_LENGTH,  # the transform along the rows
+    ROW_PLAN,
+    ROW_TWIDDLES,
+    GATHERED,
+    BLOCK_STRIDE,
+    BLOCK_FILTER,
+    TWIST,
+    FIELDS,
+) = range(30)
+
+# Fields of a filter job.
+(
+    FILTER_ROWS,
+    FILTER_COLUMNS,
+    FILTER_PLANE_LENGTH,
+    FILTER_ROW_LENGTH,
+    FILTER_PLANE_ORDER,
+    FILTER_ROW_ORDER,
+    FILTER_POSITION,
+    FILTER_PLANE_STRIDE,
+    FILTER_ROW_STRIDE,
+    FILTER_COLUMN_STRIDE,
+    FILTER_COMPLEX,
+    FILTER_HALF,
+    FILTER_FIELDS,
+) = range(13)

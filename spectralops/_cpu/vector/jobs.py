@@ -1,0 +1,160 @@
+"""What the kernels read: sizes, distances and addresses of one shape and dtype, as arrays of integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from spectralops._cpu.vector import fields as f
+from spectralops._cpu.vector import host, kernels, tables
+
+__all__ = ["Job", "image_job", "line_job", "volume_job"]
+
+SWEEP_BYTES = 128
+# A row of a spectrum is one cache line longer than a power of two, lest its columns share a few sets of the cache.
+LINE_BYTES = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """The integers that one shape's kernels read, the tables that they point to, and the memory that they need."""
+
+    fields: np.ndarray
+    keep: tuple[Any, ...]
+    units: int  # units of columns of one image
+    inner: int  # blocks of rows or planes of one image
+    spectrum: int  # numbers
+    work: int
+    scratch: int
+    stages: tuple[str, ...]  # the kernels that work on parts of it
+
+    @property
+    def address(self) -> int:
+        return self.fields.ctypes.data
+
+
+def _address(table: np.ndarray) -> int:
+    return table.ctypes.data
+
+
+def _stages(kind: str, inner: str) -> tuple[str, ...]:
+    return f"columns_{kind}_in", inner, f"columns_{kind}_out"
+
+
+def _padded(count: int, multiple: int) -> int:
+    return -(-count // multiple) * multiple
+
+
+def _column_fields(kind: str, length: int, numbers: int, dtype: str) -> tuple[dict[int, int], list[Any], int]:
+    """Fields of the transform along columns, the tables to keep, and the numbers of scratch that a sweep needs."""
+    breadth = f.BREADTH[kind] * host.lanes(dtype)
+    vectors = f.VECTORS[kind] * host.lanes(dtype)
+    packed = tables.axis(length // 2 if kind == f.EVEN else length, dtype)
+    roots = tables.untangling_roots(length, dtype)
+    units = -(-numbers // breadth)
+    sweep = max(1, SWEEP_BYTES // (breadth * host.ITEM_BYTES[dtype]))
+    fields = {
+        f.FORWARD: kernels.address("forward", dtype),
+        f.INVERSE: kernels.address("inverse", dtype),
+        f.COLUMN_LENGTH: length,
+        f.COLUMN_PLAN: _address(packed.plan),
+        f.COLUMN_TWIDDLES: _address(packed.twiddles),
+        f.COLUMN_POSITION: _address(packed.position),
+        f.COLUMN_ROOTS: _address(roots),
+        f.COLUMNS: numbers,
+        f.UNITS: units,
+        f.SWEEP: sweep,
+    }
+    return fields, [packed, roots], min(sweep, units) * length * vectors
+
+
+def _filled(fields: dict[int, int]) -> np.ndarray:
+    array = np.zeros(f.FIELDS, np.int64)
+    array[list(fields)] = list(fields.values())
+    array.setflags(write=False)
+    return array
+
+
+@lru_cache(maxsize=128)
+def line_job(kind: str, length: int, inner: int, dtype: str) -> Job:
+    """Unrelated transforms of one axis: along rows where it is the last (inner = 1), else along columns."""
+    numbers = inner * (2 if kind == f.COMPLEX else 1)
+    fields, keep, scratch = _column_fields(kind, length, numbers, dtype)
+    fields |= {f.IMAGE_STRIDE: numbers, f.SIZE: length * numbers}
+    if inner == 1:
+        fields[f.COLUMNS] = length * numbers
+        scratch = _padded(length, host.lanes(dtype)) * f.VECTORS[kind] * host.lanes(dtype)
+    stages = (f"filter_{'rows' if inner == 1 else 'columns'}_{kind}",)
+    return Job(_filled(fields), tuple(keep), fields[f.UNITS], 0, 0, 0, scratch, stages)
+
+
+@lru_cache(maxsize=128)
+def image_job(
+    kind: str, length: int, columns: int, dtype: str, imag: int = 0, twisted: bool = False, inner: bool = True
+) -> Job:
+    """Images of `length` rows and `columns` columns, filtered along both; `inner` says whether along the rows too."""
+    lanes = host.lanes(dtype)
+    numbers = columns * (2 if kind == f.COMPLEX else 1)
+    fields, keep, scratch = _column_fields(kind, length, numbers, dtype)
+    units = fields[f.UNITS]
+    count = length // 2 + 1 if kind in (f.EVEN, f.PAIR) else length
+    width = units * lanes * (2 if kind == f.PAIR else 1)
+    stride = 2 * width + LINE_BYTES // host.ITEM_BYTES[dtype]
+    fields |= {
+        f.IMAGE_STRIDE: numbers,
+        f.IMAGE_IMAG: imag,
+        f.SIZE: length * numbers,
+        f.SPECTRUM_STRIDE: stride,
+        f.SPECTRUM_IMAG: width,
+        f.COLUMNS_IN: kernels.address(f"columns_{kind}_in", dtype),
+        f.COLUMNS_OUT: kernels.address(f"columns_{kind}_out", dtype),
+        f.PLANE_STRIDE: stride,
+    }
+    blocks = count
+    if inner:
+        row = tables.axis(columns, dtype)
+        blocks = -(-count // lanes)
+        fields |= {
+            f.INNER: kernels.address("rows", dtype),
+            f.ROW_LENGTH: columns,
+            f.ROW_PLAN: _address(row.plan),
+            f.ROW_TWIDDLES: _address(row.twiddles),
+            f.GATHERED: _padded(columns, lanes),
+            f.BLOCK_STRIDE: lanes * stride,
+            f.BLOCK_FILTER: 2 * lanes * columns,
+        }
+        keep.append(row)
+        scratch = max(scratch, 2 * lanes * _padded(columns, lanes))
+        if twisted:
+            factors = tables.twist(length, columns, kind == f.COMPLEX, dtype)
+            fields[f.TWIST] = _address(factors)
+            keep.append(factors)
+    fields[f.INNER_COUNT] = blocks
+    spectrum = (blocks * lanes if inner else count) * stride
+    return Job(_filled(fields), tuple(keep), units, blocks, spectrum, 0, scratch, _stages(kind, "rows"))
+
+
+@lru_cache(maxsize=128)
+def volume_job(kind: str, shape: tuple[int, int, int], dtype: str) -> Job:
+    """Volumes: columns along the first axis, then each plane of frequencies as an image of split parts."""
+    outer = image_job(kind, shape[0], shape[1] * shape[2], dtype, inner=False)
+    plane = image_job(f.SPLIT, shape[1], shape[2], dtype, imag=int(outer.fields[f.SPECTRUM_IMAG]))
+    fields = outer.fields.copy()
+    fields[f.INNER] = kernels.address("planes", dtype)
+    fields[f.INNER_JOB] = plane.address
+    fields[f.PLANE_FILTER] = plane.inner * plane.fields[f.BLOCK_FILTER]
+    fields.setflags(write=False)
+    scratch = max(outer.scratch, plane.scratch)
+    return Job(
+        fields,
+        (outer, plane),
+        outer.units,
+        outer.inner,
+        outer.spectrum,
+        plane.spectrum,
+        scratch,
+        _stages(kind, "planes"),
+    )

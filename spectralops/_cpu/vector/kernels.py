@@ -1,0 +1,204 @@
+# numba and llvmlite carry no types that a strict check could use.
+# mypy: disable-error-code="import-untyped, no-untyped-call, misc, assignment"
+"""The compiled kernels: by name and dtype, from this process, from the cache on disk, or compiled now.
+
+A kernel is a numba-compiled function on addresses and integers, called through ctypes, which releases the GIL. numba
+is loaded only to compile: a kernel found in the cache needs nothing but llvmlite. Object code is cached in the user's
+cache directory under a digest of everything it depends on: this package's sources, the compiler's versions, the CPU and
+the vector width. Where no directory is writable, each process compiles its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib
+import os
+import stat
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from functools import lru_cache, partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from spectralops._cpu.vector import host
+
+__all__ = ["KERNELS", "address", "cache_directory", "kernel"]
+
+# Module and arguments of each kernel: f pointer to numbers of its dtype, q pointer to 64-bit integers, i integer.
+KERNELS: dict[str, tuple[str, str]] = {
+    "forward": ("passes", "fqf"),
+    "inverse": ("passes", "fqf"),
+    "arrange": ("arrange", "qfffii"),
+    "images": ("stages", "qfififfffii"),
+    "rows": ("stages", "qffffii"),
+    "planes": ("stages", "qffffii"),
+    **{
+        f"columns_{kind}_{way}": ("stages", "qfffii")
+        for kind in ("even", "pair", "complex", "split")
+        for way in ("in", "out")
+    },
+    **{
+        f"filter_{along}_{kind}": ("stages", "qfififfii" if along == "rows" else "qffffii")
+        for along in ("rows", "columns")
+        for kind in ("even", "zero", "complex")
+    },
+}
+
+_lock = threading.RLock()
+_loaded: dict[tuple[str, str], tuple[int, Callable[..., int]]] = {}
+# numba's convention: a kernel takes first where to put its result (it stores a null there) and its exception (never).
+_ignored = (ctypes.c_int64 * 2)()
+_UNUSED = (ctypes.addressof(_ignored), ctypes.addressof(_ignored) + 8)
+_engines: list[Any] = []  # own the machine code; kernels live as long as the process
+
+
+def kernel(name: str, dtype: str) -> Callable[..., int]:
+    """The kernel as a C function of addresses and integers."""
+    return _get(name, dtype)[1]
+
+
+def address(name: str, dtype: str) -> int:
+    """Where the kernel's machine code begins, for kernels that call it."""
+    return _get(name, dtype)[0]
+
+
+def _get(name: str, dtype: str) -> tuple[int, Callable[..., int]]:
+    found = _loaded.get((name, dtype))
+    if found is None:
+        with _lock:
+            found = _loaded.get((name, dtype))
+            if found is None:
+                found = _loaded[name, dtype] = _load(name, dtype)
+    return found
+
+
+def _load(name: str, dtype: str) -> tuple[int, Callable[..., int]]:
+    stored = _from_disk(name, dtype)
+    if stored is None:
+        stored = _compile(name, dtype)
+        _to_disk(name, dtype, stored)
+    symbol, code = stored
+    host.initialise()
+    machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    start = engine.get_function_address(symbol)
+    _engines.append(engine)
+    function = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * (2 + len(KERNELS[name][1])))(start)
+    return start, partial(function, *_UNUSED)
+
+
+def _compile(name: str, dtype: str) -> tuple[str, bytes]:
+    """Symbol and object code of one kernel; numba is imported here and nowhere else."""
+    from numba.core import compiler, types
+    from numba.core.compiler_lock import global_compiler_lock
+    from numba.core.registry import cpu_target
+
+    module, arguments = KERNELS[name]
+    number = {"float32": types.float32, "float64": types.float64}[dtype]
+    kinds = {"f": types.CPointer(number), "q": types.CPointer(types.int64), "i": types.int64}
+    function = getattr(importlib.import_module(f"spectralops._cpu.vector.{module}"), name)
+    flags = compiler.Flags()
+    flags.no_cpython_wrapper = True
+    flags.no_cfunc_wrapper = True
+    flags.error_model = "numpy"
+    flags.nrt = False
+    with global_compiler_lock:
+        result = compiler.compile_extra(
+            cpu_target.typing_context,
+            cpu_target.target_context,
+            function,
+            tuple(kinds[kind] for kind in arguments),
+            types.void,
+            flags,
+            {},
+        )
+        _, _, (code, _) = result.library.serialize_using_object_code()
+    return result.fndesc.llvm_func_name, bytes(code)
+
+
+@lru_cache(maxsize=1)
+def _build() -> str:
+    """Digest of everything that compiled code depends on."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    facts = (version("numba"), version("llvmlite"), llvm.get_process_triple(), *host.cpu(), host.vector_bytes())
+    digest.update(repr(facts).encode())
+    return digest.hexdigest()[:20]
+
+
+def cache_directory() -> Path | None:
+    """Where compiled kernels are kept, or None where nothing private can be written.
+
+    ``SPECTRALOPS_CACHE_DIR`` if set, else the user's cache directory, else a private one among the temporary files.
+    """
+    for candidate in _candidates():
+        directory = candidate / "kernels" / _build()
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = directory.stat()
+        except OSError:
+            continue
+        # Machine code is only loaded from where nobody else can have put it.
+        mine = not hasattr(os, "getuid") or (found.st_uid == os.getuid() and not found.st_mode & stat.S_IWOTH)
+        if mine and os.access(directory, os.W_OK):
+            return directory
+    return None
+
+
+def _candidates() -> list[Path]:
+    chosen = os.environ.get("SPECTRALOPS_CACHE_DIR")
+    if chosen:
+        return [Path(chosen)]
+    found = []
+    if os.environ.get("XDG_CACHE_HOME"):
+        found.append(Path(os.environ["XDG_CACHE_HOME"]) / "spectralops")
+    try:
+        home = Path.home()
+    except RuntimeError:
+        pass
+    else:
+        caches = {"darwin": home / "Library" / "Caches", "win32": home / "AppData" / "Local"}
+        found.append(caches.get(sys.platform, home / ".cache") / "spectralops")
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    return [*found, Path(tempfile.gettempdir()) / f"spectralops-{user}"]
+
+
+def _file(directory: Path, name: str, dtype: str) -> Path:
+    return directory / f"{name}-{dtype}.kernel"
+
+
+def _from_disk(name: str, dtype: str) -> tuple[str, bytes] | None:
+    directory = cache_directory()
+    if directory is None:
+        return None
+    try:
+        stored = _file(directory, name, dtype).read_bytes()
+    except OSError:
+        return None
+    digest, symbol, code = stored[:32], *stored[32:].partition(b"\n")[::2]
+    if hashlib.sha256(stored[32:]).digest() != digest:
+        return None
+    return symbol.decode(), code
+
+
+def _to_disk(name: str, dtype: str, stored: tuple[str, bytes]) -> None:
+    """Write beside the target and rename: other processes see the whole file or none."""
+    directory = cache_directory()
+    if directory is None:
+        return
+    content = stored[0].encode() + b"\n" + stored[1]
+    try:
+        with tempfile.NamedTemporaryFile(dir=directory, delete=False) as file:
+            file.write(hashlib.sha256(content).digest() + content)
+        Path(file.name).replace(_file(directory, name, dtype))
+    except OSError:
+        return  # a full disk costs the next process a compilation, nothing else

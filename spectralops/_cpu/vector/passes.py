@@ -1,0 +1,131 @@
+"""The transform of one group of lanes: in place, without reordering, for every 2·3·5·7-smooth length.
+
+A group holds position i of as many transforms as there are lanes: real parts at 2·lanes·i, imaginary parts `lanes`
+further. The forward transform decimates in frequency and leaves frequency k at its digit-reversed position; the
+inverse decimates in time and takes it from there, so that a filter in between needs no reordering at all. The radices,
+sizes and twiddle factors are data (:mod:`tables`): one compiled kernel serves every length.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spectralops._cpu.vector.butterflies import RADICES, butterfly
+from spectralops._cpu.vector.emit import Emitter, Value, at, lanes, shift, vector_op
+from spectralops._cpu.vector.tables import FIELDS_PER_STAGE, FIRST_STAGE
+
+__all__ = ["forward", "inverse"]
+
+
+def _multiply(a: tuple[Value, Value], w: tuple[Value, Value], conjugate: bool) -> tuple[Value, Value]:
+    if conjugate:
+        return a[0] * w[0] + a[1] * w[1], a[1] * w[0] - a[0] * w[1]
+    return a[0] * w[0] - a[1] * w[1], a[1] * w[0] + a[0] * w[1]
+
+
+def _pass(e: Emitter, radix: int, inverse: bool, group: Value, count: Value, size: Value, twiddles: Value) -> None:
+    """One radix of every block of `size` positions: butterflies over its `size / radix` columns."""
+    span = size // radix
+    step = span * (2 * e.lanes)
+
+    def visit(position: Value, column: Value | None) -> None:
+        base = position * (2 * e.lanes)
+        places = [base if q == 0 else base + step * q for q in range(radix)]
+        x = [(e.load(group, place), e.load(group, place + e.lanes)) for place in places]
+        w = []
+        if column is not None:
+            row = column * (2 * (radix - 1))
+            w = [(e.broadcast(twiddles, row + 2 * q), e.broadcast(twiddles, row + 2 * q + 1)) for q in range(radix - 1)]
+        if inverse and w:
+            x[1:] = [_multiply(a, b, True) for a, b in zip(x[1:], w, strict=True)]
+        for q, output in butterfly(x, inverse):
+            real, imag = _multiply(output, w[q - 1], False) if q and w and not inverse else output
+            e.store(group, places[q], real)
+            e.store(group, places[q] + e.lanes, imag)
+
+    with e.loop(0, count, size) as block:
+        visit(block, None)
+        with e.loop(1, span) as column:
+            visit(block + column, column)
+
+
+def _operation(radix: int, inverse: bool) -> Any:
+    def operation(e: Emitter, group: Value, count: Value, size: Value, twiddles: Value) -> None:
+        _pass(e, radix, inverse, group, count, size, twiddles)
+
+    operation.__name__ = f"{'inverse' if inverse else 'forward'}_radix_{radix}"
+    return vector_op(operation)
+
+
+forward_2, forward_3, forward_4, forward_5, forward_7, forward_8 = (_operation(r, False) for r in sorted(RADICES))
+inverse_2, inverse_3, inverse_4, inverse_5, inverse_7, inverse_8 = (_operation(r, True) for r in sorted(RADICES))
+
+
+def forward(group: Any, axis: Any, twiddles: Any) -> None:
+    """Positions to digit-reversed frequencies.
+
+    The leading passes sweep the whole group; the others finish one block after another, each small enough for the
+    first-level cache.
+    """
+    count = at(axis, 0)
+    stages = at(axis, 1)
+    lead = at(axis, 2)
+    block = at(axis, 3)
+    width = 2 * lanes(group)
+    for phase in range(2):
+        first = 0 if phase == 0 else lead
+        last = lead if phase == 0 else stages
+        length = count if phase == 0 else block
+        if first < last:
+            for start in range(0, count, length):
+                part = shift(group, start * width)
+                for s in range(first, last):
+                    field = FIRST_STAGE + FIELDS_PER_STAGE * s
+                    radix = at(axis, field)
+                    size = at(axis, field + 1)
+                    factors = shift(twiddles, at(axis, field + 2))
+                    if radix == 8:
+                        forward_8(part, length, size, factors)
+                    elif radix == 4:
+                        forward_4(part, length, size, factors)
+                    elif radix == 2:
+                        forward_2(part, length, size, factors)
+                    elif radix == 3:
+                        forward_3(part, length, size, factors)
+                    elif radix == 5:
+                        forward_5(part, length, size, factors)
+                    else:
+                        forward_7(part, length, size, factors)
+
+
+def inverse(group: Any, axis: Any, twiddles: Any) -> None:
+    """Digit-reversed frequencies to positions, unscaled: the passes of `forward` undone in opposite order."""
+    count = at(axis, 0)
+    stages = at(axis, 1)
+    lead = at(axis, 2)
+    block = at(axis, 3)
+    width = 2 * lanes(group)
+    for phase in range(2):
+        first = lead if phase == 0 else 0
+        last = stages if phase == 0 else lead
+        length = block if phase == 0 else count
+        if first < last:
+            for start in range(0, count, length):
+                part = shift(group, start * width)
+                for s in range(last - 1, first - 1, -1):
+                    field = FIRST_STAGE + FIELDS_PER_STAGE * s
+                    radix = at(axis, field)
+                    size = at(axis, field + 1)
+                    factors = shift(twiddles, at(axis, field + 2))
+                    if radix == 8:
+                        inverse_8(part, length, size, factors)
+                    elif radix == 4:
+                        inverse_4(part, length, size, factors)
+                    elif radix == 2:
+                        inverse_2(part, length, size, factors)
+                    elif radix == 3:
+                        inverse_3(part, length, size, factors)
+                    elif radix == 5:
+                        inverse_5(part, length, size, factors)
+                    else:
+                        inverse_7(part, length, size, factors)

@@ -1,0 +1,243 @@
+"""From transforms in digit-reversed order to spectra that a filter multiplies, and back.
+
+even   n real numbers were transformed as n/2 complex ones: Z_k and Z_{n/2−k} untangle into X_k and X_{n/2−k} (Press et
+       al., Numerical Recipes, §12.3);
+pair   two real transforms were done as one: Z_k and Z_{n−k} are sums and differences of both;
+full   a complex transform is its own spectrum and stays in digit-reversed order.
+
+To save multiplications, untangling and splitting give twice the spectrum, and so do their opposites; the scale of the
+filter makes up for it. `position` says where frequency k stands in a group; `offset` is where the spectrum of its lanes
+begins, `stride` the distance between frequencies and `imag` that of imaginary parts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spectralops._cpu.vector.emit import Emitter, Value, vector_op
+
+__all__ = [
+    "full_in", "full_out", "join_pair", "multiply", "multiply_conjugate", "retangle", "split_pair", "through_full",
+    "through_half", "untangle",
+]  # fmt: skip
+
+Complex = tuple[Value, Value]
+
+
+def _times(a: Complex, b: Complex) -> Complex:
+    return a[0] * b[0] - a[1] * b[1], a[1] * b[0] + a[0] * b[1]
+
+
+def _times_conjugate(a: Complex, b: Complex) -> Complex:
+    return a[0] * b[0] + a[1] * b[1], a[1] * b[0] - a[0] * b[1]
+
+
+def _load(e: Emitter, array: Value, offset: Value, imag: Any) -> Complex:
+    return e.load(array, offset), e.load(array, offset + imag)
+
+
+def _store(e: Emitter, array: Value, offset: Value, imag: Any, z: Complex) -> None:
+    e.store(array, offset, z[0])
+    e.store(array, offset + imag, z[1])
+
+
+def _scalar(e: Emitter, table: Value, index: Value) -> Complex:
+    return e.broadcast(table, index * 2), e.broadcast(table, index * 2 + 1)
+
+
+def _place(e: Emitter, position: Value, frequency: Value) -> Value:
+    return e.integer(position, frequency) * (2 * e.lanes)
+
+
+def _untangled(a: Complex, b: Complex, root: Complex) -> tuple[Complex, Complex]:
+    """2X_k and 2X_{m−k} from Z_k and Z_{m−k}: X_k = E_k + w^k O_k, X_{m−k} = conj(E_k − w^k O_k)."""
+    even = a[0] + b[0], a[1] - b[1]
+    odd = _times((a[1] + b[1], b[0] - a[0]), root)
+    return (even[0] + odd[0], even[1] + odd[1]), (even[0] - odd[0], odd[1] - even[1])
+
+
+def _retangled(x: Complex, y: Complex, root: Complex) -> tuple[Complex, Complex]:
+    """2Z_k and 2Z_{m−k} from X_k and X_{m−k}."""
+    even = x[0] + y[0], x[1] - y[1]
+    odd = _times_conjugate((x[0] - y[0], x[1] + y[1]), root)
+    return (even[0] - odd[1], even[1] + odd[0]), (even[0] + odd[1], odd[0] - even[1])
+
+
+@vector_op
+def untangle(
+    e: Emitter,
+    group: Value,
+    position: Value,
+    roots: Value,
+    n: Value,
+    spectrum: Value,
+    offset: Value,
+    stride: Value,
+    imag: Value,
+) -> None:
+    """A group of kind even to twice its half spectrum."""
+    half = n // 2
+    real, other = _load(e, group, e.constant(0), e.lanes)
+    top = offset + half * stride
+    total, difference = real + other, real - other
+    _store(e, spectrum, offset, imag, (total + total, e.zero()))
+    _store(e, spectrum, top, imag, (difference + difference, e.zero()))
+    with e.loop(1, half // 2 + 1) as k:
+        a = _load(e, group, _place(e, position, k), e.lanes)
+        b = _load(e, group, _place(e, position, half - k), e.lanes)
+        x, y = _untangled(a, b, _scalar(e, roots, k))
+        _store(e, spectrum, offset + k * stride, imag, x)
+        _store(e, spectrum, top - k * stride, imag, y)
+
+
+@vector_op
+def retangle(
+    e: Emitter,
+    group: Value,
+    position: Value,
+    roots: Value,
+    n: Value,
+    spectrum: Value,
+    offset: Value,
+    stride: Value,
+    imag: Value,
+) -> None:
+    """A half spectrum to twice the group of kind even; the imaginary parts of k = 0 and n/2 are ignored."""
+    half = n // 2
+    top = offset + half * stride
+    low, high = e.load(spectrum, offset), e.load(spectrum, top)
+    _store(e, group, e.constant(0), e.lanes, (low + high, low - high))
+    with e.loop(1, half // 2 + 1) as k:
+        x = _load(e, spectrum, offset + k * stride, imag)
+        y = _load(e, spectrum, top - k * stride, imag)
+        a, b = _retangled(x, y, _scalar(e, roots, k))
+        _store(e, group, _place(e, position, k), e.lanes, a)
+        _store(e, group, _place(e, position, half - k), e.lanes, b)
+
+
+@vector_op
+def split_pair(
+    e: Emitter,
+    group: Value,
+    position: Value,
+    roots: Value,
+    n: Value,
+    spectrum: Value,
+    offset: Value,
+    stride: Value,
+    imag: Value,
+) -> None:
+    """A group of kind pair to twice the half spectra of its two blocks of columns."""
+    second = offset + e.lanes
+    real, other = _load(e, group, e.constant(0), e.lanes)
+    _store(e, spectrum, offset, imag, (real + real, e.zero()))
+    _store(e, spectrum, second, imag, (other + other, e.zero()))
+    with e.loop(1, (n + 1) // 2) as k:
+        a = _load(e, group, _place(e, position, k), e.lanes)
+        b = _load(e, group, _place(e, position, n - k), e.lanes)
+        _store(e, spectrum, offset + k * stride, imag, (a[0] + b[0], a[1] - b[1]))
+        _store(e, spectrum, second + k * stride, imag, (a[1] + b[1], b[0] - a[0]))
+
+
+@vector_op
+def join_pair(
+    e: Emitter,
+    group: Value,
+    position: Value,
+    roots: Value,
+    n: Value,
+    spectrum: Value,
+    offset: Value,
+    stride: Value,
+    imag: Value,
+) -> None:
+    """Two half spectra to the group of kind pair; the imaginary parts of k = 0 are ignored."""
+    second = offset + e.lanes
+    _store(e, group, e.constant(0), e.lanes, (e.load(spectrum, offset), e.load(spectrum, second)))
+    with e.loop(1, (n + 1) // 2) as k:
+        x = _load(e, spectrum, offset + k * stride, imag)
+        y = _load(e, spectrum, second + k * stride, imag)
+        _store(e, group, _place(e, position, k), e.lanes, (x[0] - y[1], x[1] + y[0]))
+        _store(e, group, _place(e, position, n - k), e.lanes, (x[0] + y[1], y[0] - x[1]))
+
+
+@vector_op
+def full_in(
+    e: Emitter,
+    group: Value,
+    position: Value,
+    roots: Value,
+    n: Value,
+    spectrum: Value,
+    offset: Value,
+    stride: Value,
+    imag: Value,
+) -> None:
+    """A complex group to its spectrum, in digit-reversed order."""
+    with e.loop(0, n) as i:
+        _store(e, spectrum, offset + i * stride, imag, _load(e, group, i * (2 * e.lanes), e.lanes))
+
+
+@vector_op
+def full_out(
+    e: Emitter,
+    group: Value,
+    position: Value,
+    roots: Value,
+    n: Value,
+    spectrum: Value,
+    offset: Value,
+    stride: Value,
+    imag: Value,
+) -> None:
+    """A spectrum in digit-reversed order to its complex group."""
+    with e.loop(0, n) as i:
+        _store(e, group, i * (2 * e.lanes), e.lanes, _load(e, spectrum, offset + i * stride, imag))
+
+
+@vector_op
+def multiply(e: Emitter, group: Value, n: Value, factors: Value) -> None:
+    """A complex group times factors of the same layout."""
+    with e.loop(0, n) as i:
+        here = i * (2 * e.lanes)
+        _store(e, group, here, e.lanes, _times(_load(e, group, here, e.lanes), _load(e, factors, here, e.lanes)))
+
+
+@vector_op
+def multiply_conjugate(e: Emitter, group: Value, n: Value, factors: Value) -> None:
+    """A complex group times the conjugates of factors of the same layout."""
+    with e.loop(0, n) as i:
+        here = i * (2 * e.lanes)
+        product = _times_conjugate(_load(e, group, here, e.lanes), _load(e, factors, here, e.lanes))
+        _store(e, group, here, e.lanes, product)
+
+
+@vector_op
+def through_half(e: Emitter, group: Value, position: Value, roots: Value, n: Value, transfer: Value) -> None:
+    """A group of kind even times a half spectrum, the same in every lane: untangle, multiply, retangle.
+
+    The imaginary parts that a real signal cannot have, of the products at k = 0 and n/2, are ignored.
+    """
+    half = n // 2
+    real, other = _load(e, group, e.constant(0), e.lanes)
+    low = (real + other) * e.broadcast(transfer, 0)
+    high = (real - other) * e.broadcast(transfer, half * 2)
+    total, difference = low + high, low - high
+    _store(e, group, e.constant(0), e.lanes, (total + total, difference + difference))
+    with e.loop(1, half // 2 + 1) as k:
+        first, second = _place(e, position, k), _place(e, position, half - k)
+        root = _scalar(e, roots, k)
+        x, y = _untangled(_load(e, group, first, e.lanes), _load(e, group, second, e.lanes), root)
+        x = _times(x, _scalar(e, transfer, k))
+        y = _times(y, _scalar(e, transfer, half - k))
+        a, b = _retangled(x, y, root)
+        _store(e, group, first, e.lanes, a)
+        _store(e, group, second, e.lanes, b)
+
+
+@vector_op
+def through_full(e: Emitter, group: Value, position: Value, roots: Value, n: Value, transfer: Value) -> None:
+    """A complex group times a full spectrum in digit-reversed order, the same in every lane."""
+    with e.loop(0, n) as i:
+        here = i * (2 * e.lanes)
+        _store(e, group, here, e.lanes, _times(_load(e, group, here, e.lanes), _scalar(e, transfer, i)))

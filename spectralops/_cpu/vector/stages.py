@@ -1,0 +1,272 @@
+"""The kernels of a filter: plain loops over vector operations, driven by a job.
+
+A job is an array of integers (:mod:`jobs` fills it): sizes, distances and the addresses of tables and of other kernels.
+Each kernel works on a range, so that threads can share one image as well as many.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spectralops._cpu.vector import layout, spectra
+from spectralops._cpu.vector.emit import at, call, floats, integers, lanes, shift
+from spectralops._cpu.vector.fields import (
+    BLOCK_FILTER,
+    BLOCK_STRIDE,
+    BREADTH,
+    COLUMN_LENGTH,
+    COLUMN_PLAN,
+    COLUMN_POSITION,
+    COLUMN_ROOTS,
+    COLUMN_TWIDDLES,
+    COLUMNS,
+    COLUMNS_IN,
+    COLUMNS_OUT,
+    COMPLEX,
+    EVEN,
+    FORWARD,
+    GATHERED,
+    IMAGE_IMAG,
+    IMAGE_STRIDE,
+    INNER,
+    INNER_COUNT,
+    INNER_JOB,
+    INVERSE,
+    PAIR,
+    PLANE_FILTER,
+    PLANE_STRIDE,
+    ROW_LENGTH,
+    ROW_PLAN,
+    ROW_TWIDDLES,
+    SIZE,
+    SPECTRUM_IMAG,
+    SPECTRUM_STRIDE,
+    SPLIT,
+    SWEEP,
+    TWIST,
+    UNITS,
+    VECTORS,
+    ZERO,
+)
+
+__all__ = [
+    "columns_complex_in", "columns_complex_out", "columns_even_in", "columns_even_out", "columns_pair_in",
+    "columns_pair_out", "columns_split_in", "columns_split_out", "filter_columns_complex", "filter_columns_even",
+    "filter_columns_zero", "filter_rows_complex", "filter_rows_even", "filter_rows_zero", "images", "planes", "rows",
+]  # fmt: skip
+
+
+def _columns_in(kind: str, unpack: Any) -> Any:
+    load = layout.column_loader(kind)
+    breadth, vectors = BREADTH[kind], VECTORS[kind]
+    wide = 2 if kind == PAIR else 1
+
+    def columns_in(job: Any, image: Any, spectrum: Any, scratch: Any, first: Any, last: Any) -> None:
+        """Units first … last of columns: load, transform, unpack to the spectrum."""
+        length = at(job, COLUMN_LENGTH)
+        plan = integers(at(job, COLUMN_PLAN))
+        twiddles = floats(at(job, COLUMN_TWIDDLES), image)
+        position = integers(at(job, COLUMN_POSITION))
+        roots = floats(at(job, COLUMN_ROOTS), image)
+        count = lanes(image)
+        sweep = at(job, SWEEP)
+        for unit in range(first, last, sweep):
+            units = min(sweep, last - unit)
+            load(
+                image,
+                at(job, IMAGE_STRIDE),
+                at(job, IMAGE_IMAG),
+                length,
+                unit * breadth * count,
+                at(job, COLUMNS),
+                units,
+                scratch,
+            )
+            for u in range(units):
+                group = shift(scratch, u * length * vectors * count)
+                call(at(job, FORWARD), (group, plan, twiddles))
+                offset = (unit + u) * wide * count
+                unpack(
+                    group, position, roots, length, spectrum, offset, at(job, SPECTRUM_STRIDE), at(job, SPECTRUM_IMAG)
+                )
+
+    return columns_in
+
+
+def _columns_out(kind: str, pack: Any) -> Any:
+    store = layout.column_storer(kind)
+    breadth, vectors = BREADTH[kind], VECTORS[kind]
+    wide = 2 if kind == PAIR else 1
+
+    def columns_out(job: Any, spectrum: Any, image: Any, scratch: Any, first: Any, last: Any) -> None:
+        """Units first … last of columns: pack the spectrum, transform back, store."""
+        length = at(job, COLUMN_LENGTH)
+        plan = integers(at(job, COLUMN_PLAN))
+        twiddles = floats(at(job, COLUMN_TWIDDLES), image)
+        position = integers(at(job, COLUMN_POSITION))
+        roots = floats(at(job, COLUMN_ROOTS), image)
+        count = lanes(image)
+        sweep = at(job, SWEEP)
+        for unit in range(first, last, sweep):
+            units = min(sweep, last - unit)
+            for u in range(units):
+                group = shift(scratch, u * length * vectors * count)
+                offset = (unit + u) * wide * count
+                pack(group, position, roots, length, spectrum, offset, at(job, SPECTRUM_STRIDE), at(job, SPECTRUM_IMAG))
+                call(at(job, INVERSE), (group, plan, twiddles))
+            store(
+                image,
+                at(job, IMAGE_STRIDE),
+                at(job, IMAGE_IMAG),
+                length,
+                unit * breadth * count,
+                at(job, COLUMNS),
+                units,
+                scratch,
+            )
+
+    return columns_out
+
+
+columns_even_in = _columns_in(EVEN, spectra.untangle)
+columns_even_out = _columns_out(EVEN, spectra.retangle)
+columns_pair_in = _columns_in(PAIR, spectra.split_pair)
+columns_pair_out = _columns_out(PAIR, spectra.join_pair)
+columns_complex_in = _columns_in(COMPLEX, spectra.full_in)
+columns_complex_out = _columns_out(COMPLEX, spectra.full_out)
+columns_split_in = _columns_in(SPLIT, spectra.full_in)
+columns_split_out = _columns_out(SPLIT, spectra.full_out)
+
+_gather_split = layout.row_gatherer(SPLIT)
+_scatter_split = layout.row_scatterer(SPLIT)
+
+
+def rows(job: Any, spectrum: Any, transfer: Any, work: Any, scratch: Any, first: Any, last: Any) -> None:
+    """Blocks first … last of as many rows as lanes: transform, multiply, transform back, in place.
+
+    The spectrum is padded to whole blocks of rows and columns. With a twist, rows are multiplied by its factors before
+    and by their conjugates after: the twiddle factors of a long transform in two dimensions.
+    """
+    length = at(job, ROW_LENGTH)
+    plan = integers(at(job, ROW_PLAN))
+    twiddles = floats(at(job, ROW_TWIDDLES), spectrum)
+    stride = at(job, SPECTRUM_STRIDE)
+    imag = at(job, SPECTRUM_IMAG)
+    twisted = at(job, TWIST) != 0
+    size = at(job, BLOCK_FILTER)
+    for block in range(first, last):
+        here = shift(spectrum, block * at(job, BLOCK_STRIDE))
+        factors = shift(floats(at(job, TWIST), spectrum), block * size)
+        _gather_split(here, stride, imag, lanes(spectrum), at(job, GATHERED), scratch)
+        if twisted:
+            spectra.multiply(scratch, length, factors)
+        call(at(job, FORWARD), (scratch, plan, twiddles))
+        spectra.multiply(scratch, length, shift(transfer, block * size))
+        call(at(job, INVERSE), (scratch, plan, twiddles))
+        if twisted:
+            spectra.multiply_conjugate(scratch, length, factors)
+        _scatter_split(here, stride, imag, lanes(spectrum), at(job, GATHERED), scratch)
+
+
+def planes(job: Any, spectrum: Any, transfer: Any, work: Any, scratch: Any, first: Any, last: Any) -> None:
+    """Planes first … last of a volume, each filtered as an image of its own through the plane `work`."""
+    inner = integers(at(job, INNER_JOB))
+    for plane in range(first, last):
+        here = shift(spectrum, plane * at(job, PLANE_STRIDE))
+        call(at(inner, COLUMNS_IN), (inner, here, work, scratch, 0, at(inner, UNITS)))
+        factors = shift(transfer, plane * at(job, PLANE_FILTER))
+        call(at(inner, INNER), (inner, work, factors, work, scratch, 0, at(inner, INNER_COUNT)))
+        call(at(inner, COLUMNS_OUT), (inner, work, here, scratch, 0, at(inner, UNITS)))
+
+
+def images(
+    job: Any,
+    source: Any,
+    source_step: Any,
+    target: Any,
+    target_step: Any,
+    transfer: Any,
+    spectrum: Any,
+    work: Any,
+    scratch: Any,
+    first: Any,
+    last: Any,
+) -> None:
+    """Images first … last, each from end to end while its spectrum lies in the cache."""
+    for image in range(first, last):
+        here, there = shift(source, image * source_step), shift(target, image * target_step)
+        call(at(job, COLUMNS_IN), (job, here, spectrum, scratch, 0, at(job, UNITS)))
+        call(at(job, INNER), (job, spectrum, transfer, work, scratch, 0, at(job, INNER_COUNT)))
+        call(at(job, COLUMNS_OUT), (job, spectrum, there, scratch, 0, at(job, UNITS)))
+
+
+def _filter_columns(kind: str, through: Any) -> Any:
+    load, store = layout.column_loader(kind), layout.column_storer(kind)
+    breadth, vectors = BREADTH[kind], VECTORS[kind]
+
+    def filter_columns(job: Any, source: Any, target: Any, transfer: Any, scratch: Any, first: Any, last: Any) -> None:
+        """Units first … last of columns of unrelated transforms: load, filter, store."""
+        length = at(job, COLUMN_LENGTH)
+        plan = integers(at(job, COLUMN_PLAN))
+        twiddles = floats(at(job, COLUMN_TWIDDLES), source)
+        position = integers(at(job, COLUMN_POSITION))
+        roots = floats(at(job, COLUMN_ROOTS), source)
+        count = lanes(source)
+        sweep = at(job, SWEEP)
+        unit = first
+        while unit < last:
+            # Units count on through all images; a sweep stays within one.
+            image = unit // at(job, UNITS)
+            within = unit - image * at(job, UNITS)
+            units = min(sweep, last - unit, at(job, UNITS) - within)
+            here = image * at(job, SIZE)
+            column = within * breadth * count
+            load(shift(source, here), at(job, IMAGE_STRIDE), 0, length, column, at(job, COLUMNS), units, scratch)
+            for u in range(units):
+                group = shift(scratch, u * length * vectors * count)
+                call(at(job, FORWARD), (group, plan, twiddles))
+                through(group, position, roots, length, transfer)
+                call(at(job, INVERSE), (group, plan, twiddles))
+            store(shift(target, here), at(job, IMAGE_STRIDE), 0, length, column, at(job, COLUMNS), units, scratch)
+            unit += units
+
+    return filter_columns
+
+
+def _filter_rows(kind: str, through: Any) -> Any:
+    gather, scatter = layout.row_gatherer(kind), layout.row_scatterer(kind)
+
+    def filter_rows(
+        job: Any,
+        source: Any,
+        source_step: Any,
+        target: Any,
+        target_step: Any,
+        transfer: Any,
+        scratch: Any,
+        first: Any,
+        last: Any,
+    ) -> None:
+        """Rows first … last, each a transform of its own: transpose in, filter, transpose out."""
+        length = at(job, COLUMN_LENGTH)
+        plan = integers(at(job, COLUMN_PLAN))
+        twiddles = floats(at(job, COLUMN_TWIDDLES), source)
+        position = integers(at(job, COLUMN_POSITION))
+        roots = floats(at(job, COLUMN_ROOTS), source)
+        for row in range(first, last, lanes(source)):
+            here, there = shift(source, row * source_step), shift(target, row * target_step)
+            gather(here, source_step, 0, last - row, at(job, COLUMNS), scratch)
+            call(at(job, FORWARD), (scratch, plan, twiddles))
+            through(scratch, position, roots, length, transfer)
+            call(at(job, INVERSE), (scratch, plan, twiddles))
+            scatter(there, target_step, 0, last - row, at(job, COLUMNS), scratch)
+
+    return filter_rows
+
+
+filter_columns_even = _filter_columns(EVEN, spectra.through_half)
+filter_columns_zero = _filter_columns(ZERO, spectra.through_full)
+filter_columns_complex = _filter_columns(COMPLEX, spectra.through_full)
+filter_rows_even = _filter_rows(EVEN, spectra.through_half)
+filter_rows_zero = _filter_rows(ZERO, spectra.through_full)
+filter_rows_complex = _filter_rows(COMPLEX, spectra.through_full)

@@ -1,0 +1,128 @@
+"""Radices, twiddle factors and orders of one transform length: what the kernels read at run time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from spectralops._cpu.vector import host
+
+__all__ = [
+    "FIELDS_PER_STAGE",
+    "FIRST_STAGE",
+    "Axis",
+    "axis",
+    "factorise",
+    "is_smooth",
+    "roots",
+    "twist",
+    "untangling_roots",
+]
+
+# An axis is an array of integers: length, stages, leading stages, length of a block after them; then per stage the
+# radix, the size of the blocks it splits, and where its twiddle factors begin.
+FIRST_STAGE = 4
+FIELDS_PER_STAGE = 3
+# What the passes of one block should fit in: half of a usual first-level data cache.
+BLOCK_BYTES = 1 << 14
+
+
+def is_smooth(n: int) -> bool:
+    """Whether 2, 3, 5 and 7 are the only prime factors of n."""
+    for prime in (2, 3, 5, 7):
+        while n % prime == 0:
+            n //= prime
+    return n == 1
+
+
+def factorise(n: int, registers: int) -> tuple[int, ...]:
+    """Radices of the passes, in order; `registers` is how many vectors the CPU holds.
+
+    A butterfly of 8 keeps 16 vectors and its temporaries alive: it pays where there are 32 registers, otherwise 4 is
+    faster and 8 only replaces a last 4·2. The odd radices go last, where most of their visits need no twiddle factors.
+    """
+    odd: list[int] = []
+    for prime in (3, 5, 7):
+        while n % prime == 0:
+            odd.append(prime)
+            n //= prime
+    twos = n.bit_length() - 1
+    eights = twos // 3 if registers >= 32 else int(twos > 1 and twos % 2 == 1)
+    rest = twos - 3 * eights
+    if rest == 1 and eights:
+        eights, rest = eights - 1, 4
+    return (*[4] * (rest // 2), *[2] * (rest % 2), *[8] * eights, *odd)
+
+
+def roots(n: int, powers: np.ndarray) -> Any:
+    """exp(−2πi p/n) for integers p, from extended precision so that rounding to float64 is the only error."""
+    turn = 8 * np.arctan(np.longdouble(1))
+    angles = (powers % n).astype(np.longdouble) * (turn / n)
+    return np.cos(angles).astype(float) - 1j * np.sin(angles).astype(float)
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """The tables of one transform length, read-only and shared between threads."""
+
+    n: int
+    radices: tuple[int, ...]
+    plan: np.ndarray  # see FIRST_STAGE
+    twiddles: np.ndarray  # (real, imaginary) pairs; stage after stage, column after column, radix − 1 of them
+    position: np.ndarray  # where frequency k stands
+    frequency: np.ndarray  # which frequency stands at position i
+
+
+@lru_cache(maxsize=128)
+def axis(n: int, dtype: str) -> Axis:
+    """The tables of the transforms of length n, 2·3·5·7-smooth."""
+    radices = factorise(n, host.registers())
+    frequency = np.zeros(1, np.int64)
+    for radix in reversed(radices):
+        frequency = np.concatenate([q + radix * frequency for q in range(radix)])
+    row = 2 * host.vector_bytes()
+    lead, block = 0, n
+    while block * row > BLOCK_BYTES and lead < len(radices) - 1:
+        block //= radices[lead]
+        lead += 1
+    fields = [n, len(radices), lead, block]
+    factors = []
+    size, begin = n, 0
+    for radix in radices:
+        fields += [radix, size, begin]
+        stage = roots(size, np.outer(np.arange(size // radix), np.arange(1, radix)))
+        factors.append(stage.ravel())
+        begin += 2 * stage.size
+        size //= radix
+    twiddles = np.concatenate([*factors, np.zeros(1)]).view(float).astype(dtype)
+    tables = (np.array(fields, np.int64), twiddles, np.argsort(frequency), frequency)
+    for table in tables:
+        table.setflags(write=False)
+    return Axis(n, radices, *tables)
+
+
+@lru_cache(maxsize=128)
+def untangling_roots(n: int, dtype: str) -> np.ndarray[Any, Any]:
+    """exp(−2πi k/n) for k = 0 … n/4 as (real, imaginary) pairs: what untangles n real numbers."""
+    table: np.ndarray[Any, Any] = roots(n, np.arange(n // 4 + 1)).view(float).astype(dtype)
+    table.setflags(write=False)
+    return table
+
+
+@lru_cache(maxsize=16)
+def twist(rows: int, columns: int, full: bool, dtype: str) -> np.ndarray:
+    """exp(−2πi r c/(rows·columns)) in tiles [block of rows][column][real, imaginary][lane].
+
+    Rows r are 0 … rows/2, or all in digit-reversed order where the spectrum is full.
+    """
+    lanes = host.lanes(dtype)
+    order = axis(rows, dtype).frequency if full else np.arange(rows // 2 + 1)
+    order = np.pad(order, (0, -len(order) % lanes))
+    factors = roots(rows * columns, np.outer(order, np.arange(columns)))
+    tiles = np.stack([factors.real, factors.imag]).reshape(2, -1, lanes, columns).transpose(1, 3, 0, 2)
+    table = np.ascontiguousarray(tiles, dtype)
+    table.setflags(write=False)
+    return table
