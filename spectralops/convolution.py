@@ -1,0 +1,167 @@
+"""Convolutions with the meaning of SciPy's and PyTorch's, by direct sums, transforms or tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from spectralops import _arrays, _checks
+from spectralops._plans import convolve as _convolve
+from spectralops._plans.convolve import ConvolvePlan
+
+__all__ = ["convolve", "plan_convolve"]
+
+
+def convolve(
+    x: Any,
+    kernel: Any,
+    /,
+    *,
+    mode: str = "full",
+    boundary: str = "fill",
+    fillvalue: complex = 0,
+    axes: int | Sequence[int] | None = None,
+    method: str = "auto",
+    out: Any = None,
+    workers: int | None = None,
+    backend: str | None = None,
+) -> Any:
+    r"""Convolve an array with a kernel along one or several axes.
+
+    .. math:: y_n = \sum_j k_j \, \tilde x_{n - j}
+
+    over the convolved axes, where :math:`\tilde x` continues x beyond its ends. One function for what
+    ``scipy.signal`` spreads over ``convolve``, ``convolve2d``, ``fftconvolve`` and ``oaconvolve``, in any number of
+    dimensions.
+
+    Parameters
+    ----------
+    x : array
+        The signal. Its other axes are batch axes.
+    kernel : array
+        The kernel: either with one axis per axis of `axes`, in their order, the same for the whole batch; or with the
+        dimensions of x (leading ones of length 1 may be missing), whose other axes broadcast against the batch.
+    mode : {"full", "same", "valid"}, optional
+        Which outputs: every one that any x reaches (N + K - 1 along each axis); N outputs, those of "full" from
+        (K - 1)//2 on; or only those that need nothing beyond the ends, \|N - K\| + 1. For "valid" either array may be
+        the longer one, the same one along every axis.
+    boundary : {"fill", "wrap", "symm"}, optional
+        x beyond its ends: `fillvalue`; x again, periodically; or x mirrored about its end faces, the end values
+        repeated. "circular" and "symmetric" are other words for the last two. A kernel longer than x sees as many
+        periods or reflections as it reaches. Without effect for mode "valid".
+    fillvalue : number, optional
+        The value beyond the ends for "fill"; complex only if the result is.
+    axes : int or sequence of int, optional
+        Convolved axes of x. Default: as many last ones as the kernel has axes.
+    method : {"auto", "direct", "fft", "tiles"}, optional
+        Direct sums, one transform for each array, overlapping tiles of x (overlap-save, for a long x and a short
+        kernel), or the quickest of them by a cost model of the shapes; ``plan_convolve(...).explain()`` says which.
+    out : array, optional
+        Where to put the result; returned.
+    workers : int, optional
+        Threads, as in ``scipy.fft``.
+    backend : str, optional
+        The executor; by default the best for the array's device.
+
+    Returns
+    -------
+    array
+        Of the library, device and precision of x and `kernel`; its batch axes are those of x and the kernel,
+        broadcast. Integers and bool are computed in float64 (or the library's own default), and so is their result.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of the wrong kind, or x and kernel live in different libraries or devices.
+    ValueError
+        If an axis is empty, the batch axes do not broadcast, the kernel has too many or too few dimensions, neither
+        array contains the other for "valid", or an option has a value that does not exist or has no effect.
+    UnsupportedError
+        If no backend has the dtype.
+
+    See Also
+    --------
+    fft_conv2d : Multi-channel cross-correlation as in neural networks.
+    spectral_filter : Periodic filters that are given by their transfer function.
+
+    Notes
+    -----
+    A NaN or an infinity in x makes every output that depends on it non-finite, by every method. Direct sums keep the
+    others finite; one transform spreads it over the whole array that it lies in (never to another one of the batch),
+    tiles over the tiles that contain it. "auto" judges by the shapes and does not look at the data: ask for "direct"
+    where non-finite values must stay local.
+
+    The arrays may be given in either order with ``boundary="fill"`` and mode "full" or "valid"; the shorter one is
+    the one that is cut out of the sums or whose spectrum the tiles share.
+
+    References
+    ----------
+    .. [1] A. V. Oppenheim and R. W. Schafer, *Discrete-Time Signal Processing*, 3rd ed., Pearson, 2010, section 8.7:
+       linear convolution by circular convolution, overlap-save.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import spectralops as so
+    >>> so.convolve(np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0, 0.5]), mode="same")
+    array([1. , 2.5, 4. ])
+    >>> so.convolve(np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0, 0.5]), mode="same", boundary="wrap")
+    array([2.5, 2.5, 4. ])
+    """
+    home, spec = _arrays.describe("convolve", "x", x)
+    plan = _convolve.build(
+        spec, kernel, mode=mode, boundary=boundary, fillvalue=fillvalue, axes=axes, method=method, backend=backend,
+        device=home.kind, default=_arrays.default_float(home),
+    )  # fmt: skip
+    return plan(x, kernel, out=out, workers=workers)
+
+
+def plan_convolve(
+    shape: int | Sequence[int],
+    dtype: Any,
+    kernel: Any,
+    /,
+    *,
+    mode: str = "full",
+    boundary: str = "fill",
+    fillvalue: complex = 0,
+    axes: int | Sequence[int] | None = None,
+    method: str = "auto",
+    backend: str | None = None,
+    device: str = "cpu",
+) -> ConvolvePlan:
+    """Plan :func:`convolve` for arrays of one shape and dtype.
+
+    Parameters
+    ----------
+    shape, dtype
+        Of x.
+    kernel : array or ArraySpec
+        The kernel, of which only shape and dtype count.
+    mode, boundary, fillvalue, axes, method, backend
+        As in :func:`convolve`.
+    device : str, optional
+        Where the arrays will live: ``"cpu"`` or ``"cuda"``.
+
+    Returns
+    -------
+    ConvolvePlan
+        To be called as ``plan(x, kernel, out=None, workers=None)``.
+
+    Raises
+    ------
+    TypeError, ValueError, UnsupportedError
+        As :func:`convolve` does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> plan = plan_convolve(1_000_000, "float64", np.ones(100))
+    >>> plan.out_shape, plan.method
+    ((1000099,), 'tiles')
+    """
+    spec = _arrays.ArraySpec(_checks.shape("convolve", shape), _checks.dtype("convolve", dtype))
+    return _convolve.build(
+        spec, kernel, mode=mode, boundary=boundary, fillvalue=fillvalue, axes=axes, method=method, backend=backend,
+        device=device,
+    )  # fmt: skip
