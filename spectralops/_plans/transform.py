@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from spectralops import _arrays, _checks
@@ -19,9 +20,6 @@ __all__ = [
     "spectrum_sizes",
     "target_sizes",
 ]
-
-# Sizes whose transform needs no prime factor above these run at full speed on every engine.
-FAST_PRIMES = (2, 3, 5, 7)
 
 
 def array_spec(op: str, name: str, value: Any) -> ArraySpec:
@@ -61,16 +59,22 @@ def spectrum_sizes(sizes: Sequence[int], halved: bool) -> tuple[int, ...]:
     return (*sizes[:-1], sizes[-1] // 2 + 1) if halved else tuple(sizes)
 
 
+@lru_cache(maxsize=1024)
 def fast_size(n: int) -> int:
     """The smallest size from `n` on without prime factors above 7."""
-    while True:
-        rest = n
-        for prime in FAST_PRIMES:
-            while rest % prime == 0:
-                rest //= prime
-        if rest == 1:
-            return n
-        n += 1
+    best = 1 << max(n - 1, 0).bit_length()
+    sevens = 1
+    while sevens < best:
+        fives = sevens
+        while fives < best:
+            odd = fives
+            while odd < best:
+                twos = -(-n // odd)
+                best = min(best, odd << (twos - 1).bit_length())
+                odd *= 3
+            fives *= 5
+        sevens *= 7
+    return best
 
 
 def fft_flops(sizes: Sequence[int], halved: bool) -> int:
