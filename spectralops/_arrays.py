@@ -102,6 +102,8 @@ def is_array(x: object) -> bool:
 
 def dtype_name(dtype: object) -> str:
     """Library-neutral name of a dtype object, byte order dropped: ``'float32'``, ``'bfloat16'``."""
+    if isinstance(dtype, str) and dtype in HALF_DTYPES:  # NumPy knows bfloat16 only once ml_dtypes is imported
+        return dtype
     if isinstance(dtype, str | type) or dtype is None:
         dtype = np.dtype(dtype)
     if isinstance(dtype, np.dtype):

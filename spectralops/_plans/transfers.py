@@ -60,11 +60,8 @@ class Transfer:
 
     def fit(self, axes: int) -> None:
         """Raise ValueError unless the symbol can be taken over this number of axes."""
-        if self.count is not None and self.count != axes:
-            raise ValueError(
-                f"{type(self).__name__.lower()}: the transfer has {self.count} entries, but must have {axes}, "
-                "one per transformed axis"
-            )
+        if self.count is not None:
+            _fit_entries(type(self).__name__.lower(), self.count, axes)
 
     def sample(self, grid: Grid) -> Symbol:
         """Factors of H on a grid, at its Nyquist wavenumbers the mean over both signs."""
@@ -82,6 +79,11 @@ class Transfer:
 
 def _magnitude2(k: Wavenumbers) -> Array:
     return sum((each**2 for each in k[1:]), start=k[0] ** 2)
+
+
+def _fit_entries(name: str, entries: int, axes: int) -> None:
+    if entries != axes:
+        raise ValueError(f"{name}: the transfer has {entries} entries, but must have {axes}, one per transformed axis")
 
 
 def _fit_axis(name: str, axis: int, axes: int) -> None:
@@ -187,7 +189,10 @@ class Shift(Transfer):
 
     @property
     def count(self) -> int | None:
-        return len(self.distance)
+        return len(self.distance) if len(self.distance) > 1 else None
+
+    def fit(self, axes: int) -> None:
+        _fit_entries("shift", len(self.distance), axes)
 
     def factors(self, k: Wavenumbers) -> Symbol:
         return tuple(np.exp(-1j * d * each) for d, each in zip(self.distance, k, strict=True))

@@ -1,0 +1,559 @@
+"""spectral_filter: meaning, layouts, padding, plans, threads, NaN, errors."""
+
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import scipy.fft as sf
+
+from spectralops import plan_spectral_filter, spectral_filter, transfer
+from spectralops._arrays import ArraySpec
+from spectralops._cpu.blocks import blocks, cuts, run
+from spectralops.errors import UnsupportedError
+
+BACKENDS = ["cpu", "numpy", "reference"]
+
+
+def crand(rng, *shape):
+    return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
+
+
+# ------------------------------------------------------------------ meaning
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("n", [1, 2, 3, 15, 101, 255])
+def test_shp04_convolution_with_a_delta_returns_x(n, backend, rng):
+    x = rng.standard_normal((2, n))
+    delta = np.zeros(n)
+    delta[0] = 1
+    result = spectral_filter(x, np.fft.rfft(delta), axes=-1, backend=backend)
+    assert np.allclose(result, x, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("shape", [(39, 17), (13, 31), (42, 19)])
+def test_shp04_circular_convolution_of_odd_planes(shape, backend, rng):
+    x, kernel = rng.standard_normal(shape), np.zeros(shape)
+    taps = {(0, 0): 0.7, (2, 5): -1.3, (shape[0] - 1, 3): 0.4}
+    for place, value in taps.items():
+        kernel[place] = value
+    direct = sum(value * np.roll(x, place, (0, 1)) for place, value in taps.items())
+    assert np.allclose(spectral_filter(x, np.fft.rfft2(kernel), backend=backend), direct, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("shape", [(6, 8), (5, 8), (6, 7), (8, 2), (3, 1)])
+def test_real_inverse_is_numpys_for_any_transfer(shape, backend, rng):
+    x = rng.standard_normal((3, *shape))
+    h = crand(rng, shape[0], shape[1] // 2 + 1)
+    expected = np.fft.irfftn(np.fft.rfftn(x, axes=(1, 2)) * h, s=shape, axes=(1, 2))
+    assert np.allclose(spectral_filter(x, h, backend=backend), expected, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_complex_input_has_a_full_spectrum(backend, rng):
+    x, h = crand(rng, 2, 5, 6), crand(rng, 5, 6)
+    assert np.allclose(spectral_filter(x, h, backend=backend), np.fft.ifft2(np.fft.fft2(x) * h), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_last_listed_axis_is_halved(backend, rng):
+    x, h = rng.standard_normal((6, 4, 5)), crand(rng, 4, 4, 1).reshape(4, 4, 1)
+    h = crand(rng, 4, 1, 5)
+    expected = np.fft.irfftn(np.fft.rfftn(x, axes=(2, 0)) * h, s=(5, 6), axes=(2, 0))
+    assert np.allclose(spectral_filter(x, h, axes=(2, 0), backend=backend), expected, rtol=0, atol=1e-13)
+
+
+def test_factors_multiply_like_their_product(rng):
+    x, rows, columns = rng.standard_normal((3, 6, 8)), crand(rng, 6, 1), rng.standard_normal(5)
+    whole = spectral_filter(x, rows * columns)
+    assert np.allclose(spectral_filter(x, (rows, columns)), whole, rtol=0, atol=1e-14)
+    assert np.allclose(spectral_filter(x, lambda k, m: (rows, columns)), whole, rtol=0, atol=1e-14)
+
+
+def test_a_callable_may_return_a_number(rng):
+    x = rng.standard_normal(6)
+    assert np.allclose(spectral_filter(x, lambda k: 3), 3 * x, rtol=0, atol=1e-14)
+    assert np.allclose(spectral_filter(x, lambda k: np.float32(0.5)), x / 2, rtol=0, atol=1e-14)
+
+
+def test_a_callable_is_evaluated_at_every_call(rng):
+    x, gain = rng.standard_normal(6), [1.0]
+
+    def symbol(k):
+        return gain[0] + 0 * k
+
+    plan = plan_spectral_filter(x.shape, x.dtype, symbol)
+    first = plan(x)
+    gain[0] = 2.0
+    assert np.allclose(plan(x), 2 * first, rtol=0, atol=1e-14)
+
+
+def test_callables_see_float64_wavenumbers_in_axes_order(rng):
+    seen = []
+
+    def symbol(*k):
+        seen.extend(k)
+        return np.ones(())
+
+    spectral_filter(np.zeros((3, 8, 6), np.float32), symbol, axes=(2, 1), spacing=(0.5, 2.0))
+    assert [k.shape for k in seen] == [(1, 6), (5, 1)]
+    assert {k.dtype for k in seen} == {np.dtype(np.float64)}
+    assert np.allclose(seen[0].ravel(), 2 * np.pi * np.fft.fftfreq(6, 0.5))
+    assert np.allclose(seen[1].ravel(), 2 * np.pi * np.fft.rfftfreq(8, 2.0))
+
+
+def test_torch_fields_take_numpy_callables():
+    torch = pytest.importorskip("torch")
+    x = torch.arange(8.0)
+    result = spectral_filter(x, lambda k: np.exp(-(k**2)))
+    assert result.dtype == torch.float32
+    expected = np.fft.irfft(np.fft.rfft(np.arange(8.0)) * np.exp(-((2 * np.pi * np.fft.rfftfreq(8)) ** 2)), 8)
+    assert np.allclose(result.numpy(), expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [("int16", "float64"), ("bool", "float64"), ("float32", "float32"), ("complex64", "complex64")],
+)
+def test_result_dtype_follows_x(dtype, expected):
+    x = np.ones((4, 4)).astype(dtype)
+    assert spectral_filter(x, np.ones((4, 1))).dtype == expected
+    assert spectral_filter(x, np.full((4, 1), 1j)).dtype == expected
+
+
+def test_np_int32_sizes_do_not_overflow():
+    """BIG03: 2^14 by 2^14 complex numbers are 4 GiB, also when the sizes came as int32."""
+    n = np.int32(2**14)
+    plan = plan_spectral_filter((n, n), np.complex128, transfer.gaussian(1.0))
+    assert plan.bytes_moved == 2 * 16 * 2**28
+    assert plan.index_bits == 32
+    assert plan_spectral_filter((4, n, n), np.complex128, transfer.gaussian(1.0)).index_bits == 64
+    assert spectral_filter(np.ones((4, 4)), np.ones(3), pad_width=np.int32(0)).shape == (4, 4)
+
+
+# ------------------------------------------------------------------ padding
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("mode", "numpy_mode"), [("zero", "constant"), ("reflect", "reflect"), ("edge", "edge")])
+@pytest.mark.parametrize("width", [1, 3, 7])
+def test_padding_is_numpys(mode, numpy_mode, width, backend, rng):
+    x = rng.standard_normal((2, 5, 4))
+    smooth = transfer.gaussian(0.8)
+    padded = np.pad(x, ((0, 0), (width, width), (2, 2)), mode=numpy_mode)
+    expected = spectral_filter(padded, smooth)[:, width:-width, 2:-2]
+    result = spectral_filter(x, smooth, pad_width=(width, 2), pad_mode=mode, backend=backend)
+    assert np.allclose(result, expected, rtol=0, atol=1e-13)
+
+
+def test_auto_padding_reaches_the_next_fast_size(rng):
+    plan = plan_spectral_filter((11, 13, 16), "float64", transfer.gaussian(1.0), axes=(0, 1, 2), pad_width="auto")
+    assert plan.sizes == (12, 14, 16)
+    assert plan.pad == ((0, 1), (0, 1), (0, 0))
+    plan = plan_spectral_filter((61, 4), "float64", transfer.gaussian(1.0), pad_width=("auto", 1))
+    assert (plan.sizes, plan.pad) == ((63, 6), ((1, 1), (1, 1)))
+    x = rng.standard_normal(11)
+    wrapped = spectral_filter(np.pad(x, (0, 1), mode="edge"), transfer.gaussian(1.0))[:11]
+    assert np.allclose(
+        spectral_filter(x, transfer.gaussian(1.0), pad_width="auto", pad_mode="edge"), wrapped, atol=1e-14
+    )
+
+
+@pytest.mark.parametrize(
+    ("n", "fast"), [(1, 1), (7, 7), (11, 12), (13, 14), (17, 18), (97, 98), (121, 125), (1025, 1029), (4001, 4032)]
+)
+def test_fast_sizes_have_no_prime_factor_above_seven(n, fast):
+    assert plan_spectral_filter((n,), "float32", transfer.gaussian(1.0), pad_width="auto").sizes == (fast,)
+
+
+def test_zero_padding_keeps_the_ends_apart():
+    x = np.zeros(16)
+    x[0] = 1.0
+    smooth = transfer.gaussian(1.0)
+    assert spectral_filter(x, smooth)[-1] > 0.2
+    assert abs(spectral_filter(x, smooth, pad_width=8)[-1]) < 1e-3
+
+
+# ------------------------------------------------------------------ layouts, threads, NaN
+
+
+@pytest.mark.parametrize("axes", [(-2, -1), (0, 1), (1, 3), (3, 0), (2,), (3, 1, 2)])
+@pytest.mark.parametrize("workers", [1, 2, 5, -1])
+def test_blocks_and_threads_change_nothing(axes, workers, rng, monkeypatch):
+    """Also with blocks so small that every batch axis is cut, and a transfer of its own for each batch entry."""
+    monkeypatch.setattr("spectralops._plans.spectral.BLOCK_BYTES", 2500)
+    monkeypatch.setattr("spectralops._plans.spectral.BLOCK_BYTES_1D", 500)
+    x = rng.standard_normal((5, 4, 7, 6))
+    plan = plan_spectral_filter(x.shape, x.dtype, transfer.gaussian(1.0), axes=axes)
+    h = crand(rng, *plan.spectrum_shape)
+    sizes = [x.shape[axis] for axis in axes]
+    expected = sf.irfftn(sf.rfftn(x, axes=axes) * h, s=sizes, axes=axes)
+    assert np.allclose(spectral_filter(x, h, axes=axes, workers=workers), expected, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("kind", ["float", "complex"])
+def test_more_workers_than_images(kind, rng):
+    x = rng.standard_normal((1, 64, 64)).astype(kind)
+    expected = spectral_filter(x, transfer.shift((0.5, 0.2)), backend="numpy")
+    assert np.allclose(spectral_filter(x, transfer.shift((0.5, 0.2)), workers=2), expected, rtol=0, atol=1e-13)
+
+
+def test_thr01_many_threads_share_a_plan(rng):
+    data, kernel = rng.standard_normal((64, 64, 64)), np.fft.rfft2(rng.standard_normal((64, 64)))
+    expected = np.fft.irfft2(kernel * np.fft.rfft2(data), s=(64, 64))
+    plan = plan_spectral_filter((64, 64), data.dtype, kernel)
+    bound = 1e-12 * np.abs(expected).max()
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(5):
+            results = list(pool.map(lambda image: plan(image, kernel), data))
+            assert np.abs(np.stack(results) - expected).max() <= bound
+        sampled = list(pool.map(lambda image: spectral_filter(image, transfer.gaussian(1.0), workers=2), data))
+    assert np.abs(np.stack(sampled) - spectral_filter(data, transfer.gaussian(1.0), backend="numpy")).max() <= bound
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("n", [16, 13, 17])
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_nan_stays_in_its_batch_entry(backend, bad, n, rng):
+    x = rng.standard_normal((6, n)).astype(np.float32)
+    clean = spectral_filter(x, transfer.gaussian(1.0), axes=-1, backend=backend)
+    x[2, 3] = bad
+    result = spectral_filter(x, transfer.gaussian(1.0), axes=-1, backend=backend)
+    others = [0, 1, 3, 4, 5]
+    assert not np.isfinite(result[2]).any()
+    assert np.array_equal(result[others], clean[others])
+
+
+def test_lay04_empty_batch():
+    for shape in ((0, 2, 16), (2, 0, 4, 4)):
+        for backend in BACKENDS:
+            result = spectral_filter(np.zeros(shape, np.float32), transfer.gaussian(1.0), axes=-1, backend=backend)
+            assert (result.shape, result.dtype) == (shape, np.float32)
+
+
+def test_blocks_cover_everything_once():
+    for shape, axes, size in [
+        ((5, 3, 4), (1,), 2),
+        ((5, 3, 4), (1,), 7),
+        ((2, 3), (), 1),
+        ((7,), (0,), 3),
+        ((0, 3), (1,), 2),
+    ]:
+        count = np.zeros(shape, int)
+        for index in blocks(shape, axes, size):
+            count[index] += 1
+            batch = np.prod([n for axis, n in enumerate(count[index].shape) if axis not in axes])
+            assert batch <= size
+        assert (count == 1).all()
+    assert len(blocks((5, 3, 4), (1,), 8)) == 3  # rows of 4 first, two of them at a time
+    assert [cut.stop - cut.start for cut in cuts(10, 4, 1)] == [4, 4, 4]
+    assert [cut.start for cut in cuts(10, 100, 3)] == [0, 4, 8]
+    assert cuts(3, 0, 1) == [slice(0, 1), slice(1, 2), slice(2, 3)]
+
+
+def test_a_failing_block_is_reported():
+    def task(item):
+        if item == 3:
+            raise ArithmeticError("block 3")
+
+    for workers in (1, 2):
+        with pytest.raises(ArithmeticError, match="block 3"):
+            run(task, range(5), workers)
+
+
+# ------------------------------------------------------------------ plans
+
+
+def test_plan_of_a_real_filter():
+    plan = plan_spectral_filter((4, 6, 8), "float32", ArraySpec((6, 5), "complex128"), spacing=(0.5, 2))
+    assert plan.op == "spectral_filter"
+    assert plan.backend == "cpu"
+    assert plan.in_shape == plan.out_shape == (4, 6, 8)
+    assert (plan.out_dtype, plan.compute_dtype) == ("float32", "float32")
+    assert [(o.name, o.compute) for o in plan.operands] == [("x", "float32"), ("transfer", "complex64")]
+    assert (plan.axes, plan.sizes, plan.batch) == ((1, 2), (6, 8), 4)
+    assert plan.spectrum_shape == (4, 6, 5)
+    assert plan.grid.spacing == (0.5, 2.0)
+    assert plan.halo == ()
+    assert plan.in_place is False
+    assert plan.padded is False
+    assert plan.conjugate is False
+    assert plan.bytes_moved == 2 * 4 * 192 + 16 * 30
+    assert plan.flops == 4 * 2 * round(2.5 * 48 * np.log2(48)) + 6 * 4 * 30
+    assert plan.index_bits == 32
+    assert plan.block == 2**20 // (30 * 8)
+    assert hash(plan) == hash(pickle.loads(pickle.dumps(plan)))
+
+
+def test_plan_of_a_complex_filter():
+    plan = plan_spectral_filter((4, 6, 8), "complex128", ArraySpec((6, 1), "bool"), axes=0)
+    assert plan.spectrum_shape == (4, 6, 8)
+    assert plan.operands[1].compute == "float64"
+    assert plan.flops == 48 * 2 * (5 * 4 * 2) + 6 * 192
+    assert plan.block == 2**22 // (4 * 16)
+    assert plan.bytes_moved == 2 * 16 * 192 + 6
+
+
+def test_plan_of_16_bit_storage():
+    plan = plan_spectral_filter((8, 8), "bfloat16", ArraySpec((8, 1), "float16"))
+    assert (plan.out_dtype, plan.compute_dtype, plan.operands[0].compute) == ("bfloat16", "float32", "float32")
+    assert plan.operands[1].compute == "float32"
+    assert plan.bytes_moved == 2 * 2 * 64 + 2 * 8
+
+
+@pytest.mark.parametrize("shape", [(2**29,), (2**30, 4)])
+def test_offsets_count_the_spectrum_as_real_numbers(shape):
+    plan = plan_spectral_filter(shape, "complex64", transfer.gaussian(1.0), axes=-1)
+    assert plan.index_bits == (32 if len(shape) == 1 else 64)
+
+
+@pytest.mark.parametrize("kind", ["float64", "complex128"])
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("case", ["array", "factors", "callable", "value", "zero-padded"])
+def test_adjoint(kind, backend, case, rng):
+    shape = (2, 6, 5)
+    make = crand if kind == "complex128" else lambda rng, *shape: rng.standard_normal(shape)
+    width = 2 if case == "zero-padded" else 0
+    probe = plan_spectral_filter(shape, kind, transfer.gaussian(1.0), pad_width=width).spectrum_shape
+    h = {
+        "array": crand(rng, *probe[1:]),
+        "zero-padded": crand(rng, *probe[1:]),
+        "factors": (crand(rng, probe[1], 1), crand(rng, probe[2])),
+        "callable": lambda k, m: np.exp(1j * k) + m,
+        "value": transfer.shift((0.3, 0.7)),
+    }[case]
+    arrays = h if isinstance(h, tuple) else (h,) if isinstance(h, np.ndarray) else ()
+    plan = plan_spectral_filter(shape, kind, h, pad_width=width, backend=backend)
+    x, y = make(rng, *shape), make(rng, *shape)
+    left, right = np.vdot(plan(x, *arrays), y), np.vdot(x, plan.adjoint()(y, *arrays))
+    assert abs(left - right) < 1e-12 * np.linalg.norm(x) * np.linalg.norm(y)
+    assert not np.allclose(plan(y, *arrays), plan.adjoint()(y, *arrays))
+    assert plan.adjoint().adjoint() == plan
+
+
+def test_padding_that_repeats_values_has_no_adjoint_plan():
+    plan = plan_spectral_filter((8,), "float64", transfer.gaussian(1.0), pad_width=2, pad_mode="edge")
+    with pytest.raises(UnsupportedError, match="pad_mode is 'edge', but must be 'zero' for a plan that has an adjoint"):
+        plan.adjoint()
+    assert plan_spectral_filter((8,), "float64", transfer.gaussian(1.0), pad_mode="edge").adjoint().conjugate
+
+
+def test_explain_says_what_runs():
+    text = plan_spectral_filter((4, 6, 8), "float16", transfer.gaussian(1.0)).explain()
+    assert text.splitlines() == [
+        "spectral_filter: float16 (4, 6, 8) on backend 'cpu', arithmetic in float32",
+        "  transforms: 4 real, size 6 x 8, along axes (1, 2), half spectrum on axis 2",
+        "  padding: none (periodic)",
+        "  transfer: Gaussian(decay=(0.5,)), sampled on the host and cached",
+        "  runs: scipy.fft, 4369 transform(s) at a time so that the spectrum stays in cache, product in place, blocks "
+        "shared among workers",
+        "  moves at least 768 bytes, 6080 operations, 32-bit offsets",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            {"transfer": ArraySpec((8, 8), "float64")},
+            "transfer: array (8, 8), cast from float64 as float32 at each call",
+        ),
+        ({"transfer": ArraySpec((8, 8), "complex64")}, "transfer: array (8, 8)\n"),
+        ({"transfer": (ArraySpec((8, 1), "float32"), ArraySpec((8,), "float32"))}, "transfer: array (8, 1), (8,)\n"),
+        ({"transfer": np.hypot}, "transfer: callable hypot, evaluated on the host at each call"),
+        ({"device": "cuda"}, "sampled on the host and cached and copied to the device at each call"),
+        ({"device": "cuda", "transfer": np.hypot}, "evaluated on the host and copied to the device at each call"),
+        ({"device": "cuda"}, "runs: cupyx.scipy.fft over the whole array"),
+        ({"backend": "numpy"}, "runs: scipy.fft over the whole array: forward, product, inverse"),
+        ({"backend": "reference"}, "runs: dense matrices of the discrete Fourier transform in float64"),
+        ({"pad_width": (1, 2), "pad_mode": "edge"}, "padding: edge ((1, 1), (2, 2)), cropped after"),
+        ({}, "transforms: 1 complex, size 8 x 8, along axes (0, 1)\n"),
+    ],
+)
+def test_explain_names_the_choices(options, words):
+    settings = {"transfer": transfer.gaussian(1.0)} | options
+    assert words in plan_spectral_filter((8, 8), "complex64", **settings).explain()
+
+
+def test_explain_says_conjugated():
+    plan = plan_spectral_filter((8,), "float64", transfer.shift(1.0)).adjoint()
+    assert "Shift(distance=(1.0,)), sampled on the host and cached, conjugated" in plan.explain()
+
+
+# ------------------------------------------------------------------ errors
+
+
+def filtered(shape=(8, 8), symbol=None, dtype="float64", **options):
+    return spectral_filter(np.ones(shape, dtype), transfer.gaussian(1.0) if symbol is None else symbol, **options)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: spectral_filter("field", np.ones(5)), TypeError, "spectral_filter: x is a str, but must be an array"),
+        (lambda: spectral_filter(1.0, np.ones(1)), ValueError, "x has 0 dimensions, but must have at least 1"),
+        (
+            lambda: filtered(symbol=2.0),
+            TypeError,
+            "transfer is a float, but must be an array, a tuple of arrays or a call",
+        ),
+        (lambda: filtered(symbol=[np.ones(5)]), TypeError, "transfer is a list, but must be an array"),
+        (lambda: filtered(symbol=()), ValueError, "transfer is an empty tuple, but must have one array per axis"),
+        (
+            lambda: filtered(symbol=(np.ones(5), 2.0)),
+            TypeError,
+            r"transfer\[1\] is a float, but must be an array with at",
+        ),
+        (lambda: filtered(symbol=np.ones(5, "O")), TypeError, "transfer has dtype object, but must be float16"),
+        (
+            lambda: filtered(symbol=np.ones((8, 8))),
+            ValueError,
+            r"transfer has shape \(8, 8\), but must broadcast against the spectrum of shape \(8, 5\); real x has 5 w",
+        ),
+        (
+            lambda: filtered(symbol=np.ones((3, 8, 5))),
+            ValueError,
+            r"transfer has shape \(3, 8, 5\), but must broadcast",
+        ),
+        (
+            lambda: filtered(symbol=np.ones((8, 5)), dtype=complex),
+            ValueError,
+            r"has shape \(8, 5\), but must broadcast against the spectrum of shape \(8, 8\)$",
+        ),
+        (
+            lambda: filtered((6, 8, 8), symbol=(np.ones(5), np.ones(5))),
+            ValueError,
+            r"transfer\[0\] has shape \(5,\), which broadcasts along the last axis, but must lie along axis 1; "
+            r"reshape it to \(5, 1\)",
+        ),
+        (
+            lambda: filtered((2, 6, 32), symbol=np.ones((1, 7, 17)), axes=-1),
+            ValueError,
+            r"\(1, 7, 17\), but must broadcast against the spectrum of shape \(2, 6, 17\)",
+        ),
+        (
+            lambda: filtered(symbol=(np.ones(5),) * 3),
+            ValueError,
+            "x has 2 dimensions, but must have at least 3 to match tr",
+        ),
+        (lambda: filtered(spacing=0.0), ValueError, "spacing is 0.0, but must be positive"),
+        (lambda: filtered(spacing=(1.0, -1.0)), ValueError, "spacing is -1.0, but must be positive"),
+        (lambda: filtered(spacing=np.nan), ValueError, "spacing is nan, but must be finite"),
+        (
+            lambda: filtered(spacing=(1.0, 1.0), axes=0),
+            ValueError,
+            "spacing has 2 entries, but must have 1, one per axis",
+        ),
+        (lambda: filtered(pad_width=-1), ValueError, r"pad_width is \(-1,\), but must not be negative"),
+        (lambda: filtered(pad_width=1.5), TypeError, r"pad_width is \(1.5,\), but must be integers"),
+        (
+            lambda: filtered(pad_width="full"),
+            ValueError,
+            "pad_width is 'full', but must be 'auto' or a number of cells",
+        ),
+        (
+            lambda: filtered(pad_width=(1, 2, 3)),
+            ValueError,
+            "x has 2 dimensions, but must have at least 3 to match pad_w",
+        ),
+        (lambda: filtered(pad_mode="wrap"), ValueError, "pad_mode is 'wrap', but must be 'zero', 'reflect' or 'edge'"),
+        (lambda: filtered(axes=(0, 2)), ValueError, r"axes has 2, but must lie in \[-2, 2\)"),
+        (lambda: filtered(axes=(0, 0)), ValueError, r"axes is \(0, 0\), but must not name an axis twice"),
+        (
+            lambda: filtered((2, 0)),
+            ValueError,
+            r"x has shape \(2, 0\) with length 0 along axis 1, but must have length 1",
+        ),
+        (lambda: filtered(backend="fast"), ValueError, "backend is 'fast', but must be 'cpu'"),
+        (lambda: filtered(backend="cupy"), TypeError, "backend is 'cupy', which runs on cuda arrays"),
+        (lambda: filtered(workers=0), ValueError, "workers is 0, but must be at least 1"),
+        (lambda: filtered(out=np.ones((8, 9))), ValueError, r"out has shape \(8, 9\)"),
+        (lambda: filtered(symbol=lambda k: 1.0), TypeError, "argument"),
+        (
+            lambda: filtered(symbol=lambda k, m: [1.0]),
+            TypeError,
+            "transfer returned a list, but must return NumPy arrays or numbers",
+        ),
+        (
+            lambda: filtered(symbol=lambda k, m: np.array("one")),
+            TypeError,
+            "transfer returned a ndarray, but must return",
+        ),
+        (
+            lambda: filtered(symbol=lambda k, m: np.ones((8, 8))),
+            ValueError,
+            r"transfer returned an array of shape \(8, 8\), but must broadcast",
+        ),
+        (
+            lambda: filtered(symbol=lambda k, m: np.where(k == 0, np.nan, k)),
+            ValueError,
+            "transfer returned nan, but must be finite at every wavenumber; choose a value there",
+        ),
+        (
+            lambda: plan_spectral_filter((8,), "float32", np.hypot, device="tpu"),
+            ValueError,
+            "device is 'tpu', but must be",
+        ),
+        (
+            lambda: plan_spectral_filter((8.0,), "float32", np.hypot),
+            TypeError,
+            r"shape is \(8.0,\), but must be integers",
+        ),
+        (lambda: plan_spectral_filter((8,), "longdouble", np.hypot), TypeError, "x has dtype"),
+        (lambda: plan_spectral_filter((8,), "S4", np.hypot), TypeError, "x has dtype bytes32, but must be float16"),
+    ],
+)
+def test_bad_input(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+@pytest.mark.parametrize("first", [(1, 1.0), (1.0, 1)])
+def test_an_error_does_not_depend_on_what_was_planned_before(first):
+    """1 and 1.0 are equal and hash alike, but only one of them is an axis."""
+    for axis in first:
+        if isinstance(axis, int):
+            assert filtered(axes=(axis,)).shape == (8, 8)
+            assert filtered(axes=axis).shape == (8, 8)
+        else:
+            with pytest.raises(TypeError, match="but must be integers"):
+                filtered(axes=(axis,))
+            with pytest.raises(TypeError, match="but must be integers"):
+                filtered(axes=axis)
+
+
+def test_lists_of_options_are_as_good_as_tuples(rng):
+    x = rng.standard_normal((4, 6, 5))
+    expected = spectral_filter(x, transfer.gaussian(1.0), axes=(0, 2), spacing=(1.0, 2.0))
+    assert np.array_equal(spectral_filter(x, transfer.gaussian(1.0), axes=[0, 2], spacing=[1.0, 2.0]), expected)
+
+
+def test_out_may_not_be_x(rng):
+    x = rng.standard_normal((4, 4))
+    with pytest.raises(ValueError, match="out overlaps"):
+        spectral_filter(x, transfer.gaussian(1.0), out=x)
+
+
+def test_plans_do_not_keep_callables_alive():
+    """A callable may close over large arrays; only the caller's plan holds it."""
+    import gc
+    import weakref
+
+    def make():
+        def symbol(k):
+            return np.exp(-(k**2))
+
+        return symbol
+
+    symbol = make()
+    alive = weakref.ref(symbol)
+    filtered((8,), symbol)
+    del symbol
+    gc.collect()
+    assert alive() is None
