@@ -11,7 +11,7 @@ for _m in (
     "steps",
     "pde",
     "stencils",
-    "diffusion_filter",
+    "filters",
     "solve",
     "diagnostics",
 ):
