@@ -281,7 +281,7 @@ def _pick_dt(stepper: Stepper, u0: Any, t0: float, whole: float | None) -> float
         raise ValueError("solve: dt is None, but must be the time of one step for a step that takes no dt")
     bound = _stable_dt(stepper, u0, t0)
     if whole:
-        return whole / max(1, math.ceil(whole / (SAFETY * bound)))
+        return whole / max(1, math.ceil(whole / (SAFETY * bound) - 1e-9))
     if not math.isfinite(bound):
         raise ValueError(f"solve: dt is None and any is stable ({bound}), but must then be given")
     return SAFETY * bound

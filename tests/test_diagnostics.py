@@ -1,0 +1,431 @@
+"""Stability numbers, budgets and residuals against closed forms."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+import pytest
+from libraries import library
+
+import spectralops as so
+from spectralops import cfl_number, energy, fourier_number, residuals, stable_dt, total
+
+LIBRARIES = ("numpy", "torch", "jax", "array_api_strict")
+
+
+def test_cfl_number_adds_up_the_axes():
+    assert cfl_number((3.0, -1.0), (0.5, 0.25), 0.05) == pytest.approx(0.05 * (3 / 0.5 + 1 / 0.25), rel=1e-15)
+
+
+def test_cfl_number_of_one_axis():
+    assert cfl_number(-2.0, 0.5, 0.25) == 1.0
+    assert cfl_number((2.0,), (0.5,), 0.25) == 1.0
+
+
+def test_one_spacing_serves_all_axes():
+    assert cfl_number((1.0, 2.0), 0.5, 0.25) == 1.5
+
+
+def test_cfl_number_is_the_largest_of_all_points():
+    v, w = np.array([[1.0, -3.0], [2.0, 0.5]]), np.array([[0.0, 1.0], [-2.5, 0.0]])
+    assert cfl_number((v, w), (1.0, 0.5), 0.1) == pytest.approx(0.1 * (2 + 2.5 / 0.5), rel=1e-15)
+
+
+def test_cfl_number_mixes_numbers_and_broadcasting_fields():
+    v, w = np.array([[1.0], [-2.0]]), np.array([3.0, -4.0, 0.0])
+    assert cfl_number((v, w, 5.0), 1.0, 0.5) == 0.5 * (2 + 4 + 5)
+
+
+def test_fourier_number_adds_up_the_axes():
+    assert fourier_number(0.5, (0.5, 0.25), 0.05) == pytest.approx(0.05 * 0.5 * (4 + 16), rel=1e-15)
+    assert fourier_number(0.5, 0.5, 0.25) == 0.5
+
+
+def test_fourier_number_is_the_largest_of_all_points():
+    assert fourier_number(np.array([0.5, 2.0, 0.0]), 0.5, 0.25) == 2.0
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_numbers_take_every_library(name):
+    make = library(name).make
+    v = make(np.array([1.0, -3.0], np.float32))
+    for value, expected in ((cfl_number((v, v), 0.5, 0.25), 3.0), (fourier_number(make(np.ones(3)), 0.5, 0.25), 1.0)):
+        assert type(value) is float
+        assert value == expected
+
+
+def test_integers_and_empty_fields_are_velocities():
+    assert cfl_number(np.array([1, -3]), 0.5, 0.25) == 1.5
+    assert cfl_number(np.zeros((0, 4)), 0.5, 0.25) == 0.0
+    assert fourier_number(np.zeros(0), 0.5, 0.25) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: cfl_number(1.0, 0.0, 0.1), ValueError, r"cfl_number: dx is 0\.0, but must be positive"),
+        (lambda: cfl_number(1.0, 1.0, -0.1), ValueError, r"cfl_number: dt is -0\.1, but must be positive"),
+        (lambda: cfl_number(1.0, (1.0, 2.0), 0.1), ValueError,
+         r"cfl_number: velocity is one value, but must have 2 entries, one per entry of dx"),
+        (lambda: cfl_number((1.0, 1.0), (1.0,), 0.1), ValueError, r"cfl_number: dx has 1 entries, but must have 2"),
+        (lambda: cfl_number(math.nan, 1.0, 0.1), ValueError, r"cfl_number: velocity is nan, but must be finite"),
+        (lambda: cfl_number(np.array([1.0, np.inf]), 1.0, 0.1), ValueError,
+         r"cfl_number: velocity has NaN or infinite values, but must be finite"),
+        (lambda: cfl_number(np.array([1j]), 1.0, 0.1), TypeError,
+         r"cfl_number: velocity has dtype complex128, but must be real"),
+        (lambda: cfl_number("fast", 1.0, 0.1), TypeError, r"cfl_number: velocity is a str, but must be a real number"),
+        (lambda: fourier_number(-1.0, 1.0, 0.1), ValueError, r"fourier_number: nu has -1\.0, but must not be negative"),
+        (lambda: fourier_number(np.array([1.0, -2.0]), 1.0, 0.1), ValueError,
+         r"fourier_number: nu has -2\.0, but must not be negative"),
+        (lambda: fourier_number(np.array([1.0, np.nan]), 1.0, 0.1), ValueError,
+         r"fourier_number: nu has NaN or infinite values, but must be finite"),
+        (lambda: fourier_number(1.0, (1.0, -1.0), 0.1), ValueError, r"fourier_number: dx is -1\.0, but must"),
+        (lambda: stable_dt(1.0, nu=-1.0), ValueError, r"stable_dt: nu has -1\.0, but must not be negative"),
+        (lambda: stable_dt(1.0, velocity=1.0), ValueError,
+         r"stable_dt: scheme is None, but must name the differences of the advection; pass scheme"),
+        (lambda: stable_dt(1.0, velocity=1.0, scheme="best"), ValueError, r"stable_dt: scheme is 'best', but must be"),
+        (lambda: stable_dt(1.0, nu=1.0, scheme="best"), ValueError, r"stable_dt: scheme is 'best', but must be"),
+        (lambda: stable_dt(1.0, nu=1.0, integrator="ab2"), ValueError, r"stable_dt: integrator is 'ab2', but must be"),
+        (lambda: stable_dt(1.0, velocity=np.array([np.nan]), scheme="upwind"), ValueError,
+         r"stable_dt: velocity has NaN or infinite values, but must be finite"),
+        (lambda: stable_dt((1.0, 1.0), velocity=1.0, scheme="upwind"), ValueError,
+         r"stable_dt: velocity is one value, but must have 2 entries"),
+        (lambda: stable_dt(0.0, nu=1.0), ValueError, r"stable_dt: dx is 0\.0, but must be positive"),
+    ],
+)  # fmt: skip
+def test_wrong_numbers(call, error, message):
+    with pytest.raises(error, match=f"^{message}"):
+        call()
+
+
+def test_mixed_libraries_are_refused():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(
+        TypeError, match=r"^cfl_number: velocity\[1\] is a torch array on cpu, but must be a numpy array"
+    ):
+        cfl_number((np.ones(2), torch.ones(2)), 1.0, 0.1)
+    with pytest.raises(TypeError, match=r"^stable_dt: velocity is a torch array on cpu, but must be a numpy array"):
+        stable_dt(1.0, nu=np.ones(2), velocity=torch.ones(2), scheme="upwind")
+
+
+def test_stable_dt_of_diffusion_is_the_textbook_bound():
+    assert stable_dt(0.5, nu=0.25) == 0.5
+    assert stable_dt((0.5, 0.25), nu=0.1) == pytest.approx(0.5 / (0.1 * (4 + 16)), rel=1e-14)
+
+
+def test_stable_dt_of_upwind_is_courant_number_one():
+    dt = stable_dt((0.5, 0.25), velocity=(2.0, -1.0), scheme="upwind")
+    assert cfl_number((2.0, -1.0), (0.5, 0.25), dt) == pytest.approx(1.0, rel=1e-14)
+
+
+def test_stable_dt_of_central_euler_needs_diffusion():
+    assert stable_dt(1.0, velocity=1.0, scheme="central") == 0.0
+    assert stable_dt(1.0, nu=0.1, velocity=1.0, scheme="central") == pytest.approx(0.2, rel=1e-14)
+
+
+def test_stable_dt_without_terms_is_infinite():
+    assert stable_dt(1.0) == math.inf
+    assert stable_dt(1.0, nu=np.zeros((0, 3))) == math.inf
+
+
+def test_stable_dt_of_runge_kutta():
+    assert stable_dt(0.5, velocity=2.0, scheme="central", integrator="rk4") == pytest.approx(
+        math.sqrt(8) / 4, rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+@pytest.mark.parametrize("integrator", ["euler", "rk4"])
+@pytest.mark.parametrize("scheme", ["central", "upwind"])
+def test_stable_dt_of_fields_is_the_smallest_of_all_cells(name, scheme, integrator):
+    rng = np.random.default_rng(7)
+    nu, v, w = (rng.uniform(*limits, (3, 4)) for limits in ((0.05, 0.5), (-2, 2), (-1, 1)))
+    spacing = (0.5, 0.25)
+    cells = [
+        stable_dt(spacing, nu=nu[i], velocity=(v[i], w[i]), scheme=scheme, integrator=integrator)
+        for i in np.ndindex(nu.shape)
+    ]
+    make = library(name).make
+    dt = stable_dt(spacing, nu=make(nu), velocity=(make(v), make(w)), scheme=scheme, integrator=integrator)
+    assert type(dt) is float
+    assert dt == pytest.approx(min(cells), rel=1e-12 if integrator == "euler" else 0.02)
+    assert dt >= min(cells) * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("scheme", ["central", "upwind"])
+@pytest.mark.parametrize("seed", range(20))
+def test_worst_cell_of_euler_is_found(scheme, seed):
+    """Cells where one of the four limits rules at a time."""
+    rng = np.random.default_rng(seed)
+    nu, v = 10.0 ** rng.uniform(-3, 1, 40), 10.0 ** rng.uniform(-2, 1, 40) * rng.choice([-1, 1], 40)
+    expected = min(stable_dt(0.3, nu=a, velocity=b, scheme=scheme) for a, b in zip(nu, v, strict=True))
+    assert stable_dt(0.3, nu=nu, velocity=v, scheme=scheme) == pytest.approx(expected, rel=1e-12)
+
+
+def test_fields_and_numbers_broadcast():
+    v = np.array([[1.0], [-4.0]])
+    assert stable_dt((1.0, 0.5), nu=0.25, velocity=(v, 2.0), scheme="upwind") == pytest.approx(
+        1 / (4 + 4 + 2 * 0.25 * 5), rel=1e-14
+    )
+
+
+def test_still_cells_without_diffusion_do_not_matter():
+    nu, v = np.array([0.0, 0.5]), np.array([0.0, 1.0])
+    assert stable_dt(1.0, nu=nu, velocity=v, scheme="central") == 1.0
+
+
+def partial_of(function, **keywords):
+    return functools.partial(function, **keywords)
+
+
+WAVE = np.sin(2 * np.pi * np.arange(32) / 32)
+
+
+@pytest.mark.parametrize(
+    ("step", "bound"),
+    [
+        (partial_of(so.diffusion_step, dx=0.5, nu=0.25), lambda: stable_dt(0.5, nu=0.25)),
+        (partial_of(so.diffusion_step, dx=0.5, nu=np.linspace(0.1, 0.3, 32)), lambda: stable_dt(0.5, nu=0.3)),
+        (
+            partial_of(so.diffusion_step, dx=0.5, nu=np.linspace(0.1, 0.3, 32), mask=np.arange(32) < 20),
+            lambda: stable_dt(0.5, nu=np.linspace(0.1, 0.3, 32)[19]),
+        ),
+        (
+            partial_of(so.convection_step, velocity=-2.0, dx=0.5, scheme="upwind"),
+            lambda: stable_dt(0.5, velocity=-2.0, scheme="upwind"),
+        ),
+        (
+            partial_of(so.convection_step, velocity=3 * WAVE, dx=0.5),
+            lambda: stable_dt(0.5, velocity=3.0, scheme="upwind"),
+        ),
+        (
+            partial_of(so.diffuse_convect_step, dx=0.5, nu=0.1),
+            lambda: stable_dt(0.5, nu=0.1, velocity=WAVE, scheme="central"),
+        ),
+        (
+            partial_of(so.pde_step, dx=0.5, terms=(so.Diffusion(0.1), so.SelfAdvection("upwind")), integrator="rk4"),
+            lambda: stable_dt(0.5, nu=0.1, velocity=1.0, scheme="upwind", integrator="rk4"),
+        ),
+        (
+            lambda u, dt: so.diffusion_step(so.diffusion_step(u, 0.5, dt / 2, 0.25), 0.5, dt / 2, 0.125),
+            lambda: 2 * stable_dt(0.5, nu=0.25),
+        ),
+    ],
+    ids=["diffusion", "nu field", "mask", "upwind", "wind field", "burgers", "rk4 terms", "split"],
+)
+def test_solve_picks_a_stable_dt_of_our_steps(step, bound):
+    solution = so.solve(step, WAVE, steps=1)
+    assert solution.dt == pytest.approx(0.9 * bound(), rel=1e-6)
+
+
+def test_solve_finds_no_stable_dt_where_a_coefficient_is_nan():
+    step = partial_of(so.convection_step, velocity=np.where(np.arange(32) == 3, np.nan, 1.0), dx=0.5)
+    with pytest.raises(ValueError, match=r"^solve: the step's stable_dt is nan, but must be positive; pass dt$"):
+        so.solve(step, WAVE, steps=1)
+
+
+def test_trial_step_leaves_the_start_alone():
+    u0 = WAVE.copy()
+    calls = []
+
+    def step(u, t, dt):
+        calls.append((t, dt))
+        u[:] = so.diffusion_step(u, 0.5, dt, 0.25)
+        return u
+
+    so.solve(step, u0, t0=2.0, t_end=2.45)
+    assert np.array_equal(u0, WAVE)
+    assert calls == [(2.0, 2.0**-100), (2.0, pytest.approx(0.45))]
+
+
+def test_own_steps_are_fused_and_bitwise_the_same():
+    step = partial_of(so.diffuse_convect_step, dx=0.5, dt=0.1, nu=0.25)
+    fused = so.explain(so.solve, step, WAVE, steps=100)
+    assert [(call.plan.steps, call.count) for call in fused.calls] == [(64, 1), (36, 1)]
+    single = so.explain(so.solve, step, WAVE, steps=100, fuse=False)
+    assert [(call.plan.steps, call.count) for call in single.calls] == [(1, 100)]
+    assert np.array_equal(so.solve(step, WAVE, steps=100).u, so.solve(step, WAVE, steps=100, fuse=False).u)
+
+
+def test_plans_are_steps_too():
+    plan = so.plan_diffusion_step((32,), "float64", 0.5, 0.1, 0.25)
+    step = partial_of(so.diffusion_step, dx=0.5, dt=0.1, nu=0.25)
+    assert np.array_equal(so.solve(plan, WAVE, steps=10).u, so.solve(step, WAVE, steps=10).u)
+
+
+def test_divergence_of_a_fused_unstable_step_is_exact():
+    step = partial_of(so.diffusion_step, dx=0.5, dt=8.0, nu=0.25, on_unstable="ignore")
+    u0 = np.random.default_rng(0).standard_normal(32)
+    u, n = u0, 0
+    with np.errstate(all="ignore"):
+        while np.isfinite(u).all():
+            u, n = step(u), n + 1
+        with pytest.raises(so.DivergedError) as caught:
+            so.solve(step, u0, steps=1000)
+    assert n > 64
+    assert caught.value.step == n
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_total_is_the_sum_times_the_cell(name):
+    value = total(library(name).make(np.arange(6.0, dtype=np.float32).reshape(2, 3)), dx=(0.5, 2.0))
+    assert type(value) is float
+    assert value == 15.0
+
+
+def test_one_spacing_is_taken_for_every_axis():
+    assert total(np.ones((2, 3)), 0.5) == 6 * 0.25
+    assert total(np.ones(3), 0.5) == 1.5
+
+
+def test_total_of_batches_is_an_array():
+    u = np.arange(12.0).reshape(2, 2, 3)
+    assert total(u, 0.5).tolist() == [15 * 0.25, 51 * 0.25]
+    assert total(u, 0.5, axes=(0, 2)).tolist() == [24 * 0.25, 42 * 0.25]
+    assert total(u, (0.5,)).shape == (2, 2)
+
+
+def test_total_takes_weights_and_mask():
+    u = np.array([[1.0, 2.0], [np.nan, 4.0]])
+    mask = np.array([[True, True], [False, True]])
+    assert total(u, mask=mask) == 7.0
+    assert total(u, 0.5, mask=mask, weights=np.array([[3.0], [1.0]])) == (3 + 6 + 4) * 0.25
+    assert total(u, mask=mask, weights=np.array([1, 2])) == 1 + 4 + 8
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_masks_and_weights_of_every_library(name):
+    make = library(name).make
+    mask = make(np.array([True, False, True]))
+    weights = make(np.array([2.0, 2.0, 3.0]))
+    u = make(np.array([1.0, np.nan, 2.0]))
+    assert total(u, mask=mask, weights=weights) == 8.0
+    assert energy(u, mask=mask, weights=weights) == 0.5 * (2 + 12)
+
+
+def test_total_of_complex_fields():
+    value = total(np.array([1 + 2j, 3.0]), 0.5)
+    assert type(value) is complex
+    assert value == 2 + 1j
+
+
+def test_totals_are_summed_in_64_bits():
+    u = np.full(2**20, 0.1, np.float32)
+    assert total(u) == pytest.approx(2**20 * float(np.float32(0.1)), rel=1e-14)
+    assert energy(u) == pytest.approx(2**19 * float(np.float32(0.1)) ** 2, rel=1e-12)
+    assert total(np.full(3, 60000, np.float16)) == pytest.approx(3 * float(np.float16(60000)))
+    assert total(np.array([200, 200], np.uint8)) == 400.0
+    assert energy(np.array([200], np.uint8)) == 20000.0
+
+
+def test_total_of_bfloat16():
+    torch = pytest.importorskip("torch")
+    assert total(torch.ones(1000, dtype=torch.bfloat16)) == 1000.0
+
+
+def test_energy_is_half_the_square():
+    assert energy(np.array([3.0, -4.0]), 0.5) == 6.25
+    assert energy(np.array([3 + 4j, 0]), 2.0) == 25.0
+    assert type(energy(np.array([1j]))) is float
+
+
+def test_energy_of_a_sine_is_a_quarter_of_its_length():
+    x = np.arange(64) / 64
+    assert energy(np.sin(2 * np.pi * x), 1 / 64) == pytest.approx(0.25, rel=1e-14)
+
+
+def test_energy_of_batches_is_an_array():
+    assert energy(np.array([[1.0, 2.0], [3.0, 4.0]]), axes=1).tolist() == [2.5, 12.5]
+
+
+def test_diffusion_keeps_the_total_and_loses_energy():
+    u = WAVE + 1
+    after = so.diffusion_step(u, 0.5, 0.1, 0.25, steps=10)
+    assert total(after, 0.5) == pytest.approx(total(u, 0.5), rel=1e-14)
+    assert energy(after, 0.5) < energy(u, 0.5)
+
+
+@pytest.mark.parametrize("function", [total, energy])
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"dx": -1.0}, ValueError, r"dx is -1\.0, but must be positive"),
+        ({"dx": (1.0, 1.0, 1.0)}, ValueError, r"u has 2 dimensions, but must have at least 3 to match dx"),
+        ({"axes": 3}, ValueError, r"axes has 3, but must lie in \[-2, 2\)"),
+        ({"weights": np.ones(4)}, ValueError, r"weights has shape \(4,\), but must broadcast to u's shape \(2, 3\)"),
+        ({"weights": np.ones((1, 2, 3))}, ValueError, r"weights has shape \(1, 2, 3\), but must broadcast"),
+        ({"mask": np.ones(3)}, TypeError, r"mask has dtype float64, but must be bool"),
+        ({"mask": np.ones(2, bool)}, ValueError, r"mask has shape \(2,\), but must broadcast"),
+    ],
+)
+def test_wrong_budgets(function, arguments, error, message):
+    with pytest.raises(error, match=f"^{function.__name__}: {message}"):
+        function(np.ones((2, 3)), **arguments)
+
+
+def test_budgets_of_mixed_libraries_are_refused():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(
+        TypeError, match=r"^total: weights is a torch array on cpu, but must be a numpy array on cpu like u"
+    ):
+        total(np.ones(3), weights=torch.ones(3))
+
+
+STATES = np.array([[0.0, 0.0], [3.0, -4.0], [3.0, -4.0], [4.0, -4.0]])
+
+
+def test_residuals_are_root_mean_squares():
+    assert residuals(STATES).tolist() == pytest.approx([5 / math.sqrt(2), 0.0, 1 / math.sqrt(2)], rel=1e-15)
+
+
+def test_residuals_of_the_largest_change():
+    assert residuals(STATES, norm="linf").tolist() == [4.0, 0.0, 1.0]
+
+
+def test_residuals_per_time():
+    assert residuals(STATES, times=[0.0, 0.5, 1.0, 3.0], norm="linf").tolist() == [8.0, 0.0, 0.5]
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_residuals_of_every_library(name):
+    lib = library(name)
+    result = residuals(lib.make(STATES.astype(np.float32)), norm="linf")
+    assert type(result) is np.ndarray
+    assert result.dtype == np.float64
+    assert result.tolist() == [4.0, 0.0, 1.0]
+    states = iter([lib.make(state) for state in STATES])
+    assert residuals(states).tolist() == residuals(STATES).tolist()
+
+
+def test_residuals_of_a_run():
+    solution = so.solve(lambda u: u * 0.5, np.array([4.0]), steps=3, dt=0.5, save_every=1)
+    assert residuals(solution.snapshots, times=solution.times).tolist() == [4.0, 2.0, 1.0]
+
+
+def test_residuals_of_unsigned_and_complex_states():
+    assert residuals(np.array([[3], [1]], np.uint8), norm="linf").tolist() == [2.0]
+    assert residuals(np.array([[0], [3 + 4j]])).tolist() == [5.0]
+
+
+def test_residuals_of_few_or_empty_states():
+    assert residuals(STATES[:1]).shape == (0,)
+    assert residuals([]).shape == (0,)
+    assert residuals(np.zeros((3, 0))).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("states", "arguments", "error", "message"),
+    [
+        (STATES, {"norm": "l1"}, ValueError, r"norm is 'l1', but must be 'l2' or 'linf'"),
+        (3, {}, TypeError, r"states is a int, but must be an array or an iterable of arrays"),
+        (["a", "b"], {}, TypeError, r"states\[0\] is a str, but must be an array"),
+        ([np.ones(2), np.ones(3)], {}, ValueError, r"states\[1\] has shape \(3,\), but must have \(2,\) like"),
+        (STATES, {"times": [0.0, 1.0]}, ValueError, r"times has 2 entries, but must have 4, one per state"),
+        (STATES, {"times": [0.0, 1.0, 1.0, 2.0]}, ValueError, r"times has an interval of 0\.0, but must increase"),
+    ],
+)  # fmt: skip
+def test_wrong_residuals(states, arguments, error, message):
+    with pytest.raises(error, match=f"^residuals: {message}"):
+        residuals(states, **arguments)
