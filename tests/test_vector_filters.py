@@ -11,7 +11,7 @@ import pytest
 import scipy.fft
 from support import assert_close, random_array, tolerance
 
-from spectralops._cpu.vector import filters, workspace
+from spectralops._cpu.vector import filters, routes, workspace
 
 Axes = tuple[int, ...]
 DTYPES = ["float32", "float64", "complex64", "complex128"]
@@ -277,17 +277,21 @@ def test_poisoned_scratch_changes_nothing(rng: np.random.Generator, monkeypatch:
     data = [(x := random_array(rng, shape, "float32"), shared_transfer(rng, x, axes), axes) for shape, axes in cases]
     clean = [filtered(*arguments) for arguments in data]
 
-    def poisoned(need: int) -> np.ndarray:
-        return np.full(need, 0xFF, np.uint8)  # NaN in every number
+    take = workspace.take
 
-    monkeypatch.setattr(workspace, "_take", poisoned)
+    def poisoned(size: int) -> workspace.Buffer:
+        buffer = take(size)
+        buffer.owner[:] = 0xFF  # NaN in every number
+        return buffer
+
+    monkeypatch.setattr(workspace, "take", poisoned)
     for arguments, expected in zip(data, clean, strict=True):
         np.testing.assert_array_equal(filtered(*arguments), expected)
 
 
 @pytest.mark.parametrize(("n", "expected"), [(1024, (32, 32)), (945, (27, 35)), (1000, (25, 40)), (7, (1, 7))])
 def test_long_transforms_are_split_nearly_square(n: int, expected: tuple[int, int]) -> None:
-    a, b = filters._split(n, 8)
+    a, b = routes.split(n, 8)
     assert a * b == n
     assert (a, b) == expected
 
@@ -295,4 +299,4 @@ def test_long_transforms_are_split_nearly_square(n: int, expected: tuple[int, in
 def test_completed_spectrum_is_that_of_the_real_filter(rng: np.random.Generator) -> None:
     for n in (7, 8):
         half: Any = random_array(rng, (n // 2 + 1,), "complex128")
-        np.testing.assert_allclose(filters._completed(half, n), scipy.fft.fft(scipy.fft.irfft(half, n)), atol=1e-14)
+        np.testing.assert_allclose(routes.completed(half, n), scipy.fft.fft(scipy.fft.irfft(half, n)), atol=1e-14)

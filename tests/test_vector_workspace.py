@@ -19,43 +19,55 @@ def clean() -> Iterator[None]:
     workspace.clear()
 
 
-def test_buffers_are_aligned_and_apart() -> None:
-    with workspace.scratch(100, 0, 64, 1) as (a, b, c, d):
-        assert all(address % 64 == 0 for address in (a, b, c, d))
-        assert (b - a, c - b, d - c) == (128, 0, 64)
+@pytest.mark.parametrize(("size", "expected"), [(0, 0), (1, 64), (64, 64), (65, 128)])
+def test_padded(size: int, expected: int) -> None:
+    assert workspace.padded(size) == expected
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 4096])
+def test_buffers_are_aligned_and_whole(size: int) -> None:
+    buffer = workspace.take(size)
+    assert buffer.address % 64 == 0
+    begin = buffer.owner.ctypes.data
+    assert begin <= buffer.address
+    assert buffer.address + size <= begin + buffer.owner.nbytes
 
 
 def test_buffers_are_used_again() -> None:
-    with workspace.scratch(1000) as (first,):
-        pass
-    with workspace.scratch(900) as (second,):
-        assert second == first
-        with workspace.scratch(900) as (third,):
-            assert third != first
+    first = workspace.take(1000)
+    workspace.give_back(first)
+    second = workspace.take(900)
+    assert second is first
+    assert workspace.take(900) is not first
 
 
-def test_much_too_large_buffers_are_left_alone() -> None:
-    with workspace.scratch(100_000) as (large,):
-        pass
-    with workspace.scratch(1000) as (small,):
-        assert small != large
-    assert len(workspace._kept) == 2
+def test_larger_ones_are_not_taken_for_smaller() -> None:
+    small = workspace.take(1000)
+    workspace.give_back(small)
+    assert workspace.take(1001) is not small
+    assert workspace._kept == [small]
+
+
+@pytest.mark.parametrize(("size", "taken"), [(1000, True), (984, True), (983, False)])
+def test_much_too_large_buffers_are_left_alone(size: int, taken: bool) -> None:
+    large = workspace.take(4000)
+    workspace.give_back(large)
+    assert (workspace.take(size) is large) is taken
 
 
 def test_kept_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workspace, "KEPT_BYTES", 5000)
-    with workspace.scratch(2000), workspace.scratch(2000), workspace.scratch(2000):
-        pass
-    assert [kept.size for kept in workspace._kept] == [2112, 2112]
-    with workspace.scratch(100_000):
-        pass
+    buffers = [workspace.take(2000) for _ in range(3)]
+    for buffer in buffers:
+        workspace.give_back(buffer)
+    assert workspace._kept == buffers[1:]
+    workspace.give_back(workspace.take(100_000))
     assert workspace._kept == []
 
 
 def test_clear_releases_everything() -> None:
     workspace.run(lambda first, last: None, 4, 2)
-    with workspace.scratch(1000):
-        pass
+    workspace.give_back(workspace.take(1000))
     workspace.clear()
     assert workspace._kept == []
     assert workspace._pools == {}
@@ -96,8 +108,7 @@ def test_failures_arrive(failing: int) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_has_its_own_threads() -> None:
     workspace.run(lambda first, last: None, 2, 2)
-    with workspace.scratch(1000):
-        pass
+    workspace.give_back(workspace.take(1000))
     workspace._after_fork()
     assert workspace._pools == {}
     assert workspace._kept == []

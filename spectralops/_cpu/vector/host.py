@@ -12,6 +12,10 @@ import llvmlite.binding as llvm
 __all__ = ["cpu", "initialise", "lanes", "registers", "vector_bytes"]
 
 ITEM_BYTES = {"float32": 4, "float64": 8}
+# Of NumPy's dtype characters: the dtype of the real numbers, and how many make one element.
+REAL = {"f": "float32", "d": "float64", "F": "float32", "D": "float64"}
+NUMBERS = {"f": 1, "d": 1, "F": 2, "D": 2}
+COMPLEX = {"float32": "complex64", "float64": "complex128"}
 
 
 @lru_cache(maxsize=1)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,11 @@ import numpy as np
 from spectralops._cpu.vector import fields as f
 from spectralops._cpu.vector import host, kernels, tables
 
-__all__ = ["Job", "image_job", "line_job", "volume_job"]
+__all__ = ["FilterLayout", "Job", "filter_layout", "image_job", "line_job", "volume_job"]
 
 SWEEP_BYTES = 128
+# Strides of filters that a layout remembers.
+LAYOUTS_KEPT = 8
 # A row of a spectrum is one cache line longer than a power of two, lest its columns share a few sets of the cache.
 LINE_BYTES = 64
 
@@ -31,7 +33,7 @@ class Job:
     scratch: int
     stages: tuple[str, ...]  # the kernels that work on parts of it
 
-    @property
+    @cached_property
     def address(self) -> int:
         return self.fields.ctypes.data
 
@@ -158,3 +160,49 @@ def volume_job(kind: str, shape: tuple[int, int, int], dtype: str) -> Job:
         scratch,
         _stages(kind, "planes"),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class FilterLayout:
+    """Which frequencies the rows of a spectrum are, and how large the tiles of a filter get."""
+
+    fields: np.ndarray
+    keep: tuple[Any, ...]
+    blocks: int
+    numbers: int
+    _known: dict[Any, np.ndarray] = field(default_factory=dict)
+
+    def with_strides(self, strides: tuple[int, ...], is_complex: bool, half: bool) -> np.ndarray:
+        """The fields for a filter with these strides, in numbers."""
+        key = (strides, is_complex, half)
+        known = self._known.get(key)
+        if known is None:
+            known = self.fields.copy()
+            known[[f.FILTER_PLANE_STRIDE, f.FILTER_ROW_STRIDE, f.FILTER_COLUMN_STRIDE]] = strides
+            known[[f.FILTER_COMPLEX, f.FILTER_HALF]] = is_complex, half
+            if len(self._known) < LAYOUTS_KEPT:
+                self._known[key] = known
+        return known
+
+
+@lru_cache(maxsize=128)
+def filter_layout(kind: str, lengths: tuple[int, ...], dtype: str) -> FilterLayout:
+    """The layout of filters of images or volumes whose columns are transformed as `kind`."""
+    lanes = host.lanes(dtype)
+    half = kind != f.COMPLEX
+    first = np.arange(lengths[0] // 2 + 1) if half else tables.axis(lengths[0], dtype).frequency
+    if len(lengths) == 2:
+        planes, plane_length, rows = np.zeros(1, np.int64), 1, first
+    else:
+        planes, plane_length, rows = first, lengths[0], tables.axis(lengths[1], dtype).frequency
+    columns = tables.axis(lengths[-1], dtype)
+    blocks = len(planes) * -(-len(rows) // lanes)
+    fields = np.zeros(f.FILTER_FIELDS, np.int64)
+    fields[f.FILTER_ROWS] = len(rows)
+    fields[f.FILTER_COLUMNS] = lengths[-1]
+    fields[f.FILTER_PLANE_LENGTH] = plane_length
+    fields[f.FILTER_ROW_LENGTH] = lengths[-2]
+    fields[f.FILTER_PLANE_ORDER] = _address(planes)
+    fields[f.FILTER_ROW_ORDER] = _address(rows)
+    fields[f.FILTER_POSITION] = _address(columns.position)
+    return FilterLayout(fields, (planes, rows, columns), blocks, blocks * lengths[-1] * 2 * lanes)

@@ -4,47 +4,51 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["clear", "run", "scratch"]
+__all__ = ["Buffer", "clear", "give_back", "padded", "run", "take"]
 
 # Buffers that no call uses are kept up to this many bytes in all, the most recent first.
 KEPT_BYTES = 1 << 27
 ALIGNMENT = 64
 
+
+class Buffer(NamedTuple):
+    """Memory of one call: where it begins, aligned, and what owns it."""
+
+    address: int
+    size: int
+    owner: np.ndarray
+
+
 _lock = threading.Lock()
-_kept: list[np.ndarray] = []
+_kept: list[Buffer] = []
 _pools: dict[int, ThreadPoolExecutor] = {}
 
 
-@contextmanager
-def scratch(*sizes: int) -> Iterator[list[int]]:
-    """Addresses of aligned buffers of so many bytes, for this call alone; their content is arbitrary."""
-    padded = [-(-size // ALIGNMENT) * ALIGNMENT for size in sizes]
-    need = sum(padded) + ALIGNMENT
-    buffer = _take(need)
-    try:
-        begin = -(-buffer.ctypes.data // ALIGNMENT) * ALIGNMENT
-        yield [begin + sum(padded[:i]) for i in range(len(padded))]
-    finally:
-        _give_back(buffer)
+def padded(size: int) -> int:
+    """A number of bytes up to the next multiple of the alignment, for buffers of several parts."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def _take(need: int) -> np.ndarray:
+def take(size: int) -> Buffer:
+    """Memory of at least `size` bytes, for one call alone, with arbitrary content; `give_back` it after."""
     with _lock:
-        for i in reversed(range(len(_kept))):
+        for i in range(len(_kept) - 1, -1, -1):
             # A buffer several times too large is left for those who need it.
-            if need <= _kept[i].size <= 4 * need:
+            if size <= _kept[i].size <= 4 * size + ALIGNMENT:
                 return _kept.pop(i)
     # Zeros, so that no arithmetic ever meets denormal numbers by chance.
-    return np.zeros(need, np.uint8)
+    owner = np.zeros(size + ALIGNMENT, np.uint8)
+    return Buffer(padded(owner.ctypes.data), size, owner)
 
 
-def _give_back(buffer: np.ndarray) -> None:
+def give_back(buffer: Buffer) -> None:
+    """Keep a buffer for later calls, or release it where too much is kept."""
     with _lock:
         _kept.append(buffer)
         while sum(kept.size for kept in _kept) > KEPT_BYTES:

@@ -1,0 +1,215 @@
+"""Ways through the kernels: what runs for one shape and dtype, prepared once and kept."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+
+from spectralops._cpu.vector import fields as f
+from spectralops._cpu.vector import host, jobs, kernels, tables, workspace
+
+__all__ = ["Route", "route"]
+
+# From this length on, for fewer rows than lanes, one transform is spread over the lanes as an image of its own.
+LONG = 256
+# A group of transforms larger than this leaves the second-level cache between passes: it is spread too.
+LONG_BYTES = 1 << 18
+
+Array = np.ndarray[Any, Any]
+
+
+class Route(Protocol):
+    """One way through the kernels."""
+
+    def run(
+        self, source: int, step: int, target: int, target_step: int, count: int, factors: Array, workers: int
+    ) -> None:
+        """Filter `count` transforms with the same factors; steps are in real numbers."""
+        ...
+
+
+@lru_cache(maxsize=256)
+def route(lengths: tuple[int, ...], char: str, inner: int, few: bool) -> Route:
+    """The way for transforms of these lengths and dtype character.
+
+    `inner` is the number of neighbouring columns that one axis is filtered along, 1 along rows; `few` says whether
+    there are fewer transforms than lanes.
+    """
+    dtype, is_complex = host.REAL[char], host.NUMBERS[char] == 2
+    if len(lengths) > 1:
+        return Images(lengths, dtype, is_complex)
+    n = lengths[0]
+    group = 2 * n * host.vector_bytes()
+    if inner == 1 and n >= LONG and (few or group > LONG_BYTES):
+        return Spread(n, dtype, is_complex)
+    return Lines(n, inner, dtype, is_complex)
+
+
+class Lines:
+    """Unrelated transforms of one axis, as many at a time as there are lanes."""
+
+    def __init__(self, n: int, inner: int, dtype: str, is_complex: bool) -> None:
+        self.n, self.dtype, self.rows = n, dtype, inner == 1
+        self.kind = f.COMPLEX if is_complex else f.ZERO if n % 2 else f.EVEN
+        self.job = jobs.line_job(self.kind, n, inner, dtype)
+        self.kernel = kernels.kernel(self.job.stages[0], dtype)
+        self.scratch = self.job.scratch * host.ITEM_BYTES[dtype]
+        self.lanes = host.lanes(dtype)
+
+    def transfer(self, factors: Array) -> Array:
+        """The scaled factors in the order in which the kernel reads them."""
+        ordered: Array
+        if self.kind == f.EVEN:
+            ordered = factors * (0.5 / self.n)
+        else:
+            full = factors if self.kind == f.COMPLEX else completed(factors, self.n)
+            ordered = full[tables.axis(self.n, self.dtype).frequency] * (1.0 / self.n)
+        return np.ascontiguousarray(ordered, host.COMPLEX[self.dtype])
+
+    def run(
+        self, source: int, step: int, target: int, target_step: int, count: int, factors: Array, workers: int
+    ) -> None:
+        transfer = self.transfer(factors)
+        table, job, kernel, lanes = transfer.ctypes.data, self.job.address, self.kernel, self.lanes
+
+        def some(first: int, last: int) -> None:
+            buffer = workspace.take(self.scratch)
+            if self.rows:
+                stop = min(last * lanes, count)
+                kernel(job, source, step, target, target_step, table, buffer.address, first * lanes, stop)
+            else:
+                kernel(job, source, target, table, buffer.address, first, last)
+            workspace.give_back(buffer)
+
+        workspace.run(some, -(-count // lanes) if self.rows else count * self.job.units, workers)
+
+
+class Images:
+    """Images or volumes: columns, then rows with the filter in between, then columns back."""
+
+    def __init__(self, lengths: tuple[int, ...], dtype: str, is_complex: bool) -> None:
+        kind = f.COMPLEX if is_complex else f.PAIR if lengths[0] % 2 else f.EVEN
+        job = jobs.image_job(kind, *lengths, dtype) if len(lengths) == 2 else jobs.volume_job(kind, lengths, dtype)
+        self._prepare(kind, lengths, dtype, job)
+
+    def _prepare(self, kind: str, lengths: tuple[int, ...], dtype: str, job: jobs.Job) -> None:
+        self.kind, self.lengths, self.dtype, self.job = kind, lengths, dtype, job
+        self.item = host.ITEM_BYTES[dtype]
+        self.half = kind != f.COMPLEX
+        self.whole = kernels.kernel("images", dtype)
+        self.arrange = kernels.kernel("arrange", dtype)
+        self.stages = tuple(kernels.kernel(name, dtype) for name in job.stages)
+        self.layout = jobs.filter_layout(kind, lengths, dtype)
+        self.scale = np.array((0.5 if self.half else 1.0) / math.prod(lengths), dtype)
+        sizes = (self.layout.numbers, job.spectrum, job.work, job.scratch)
+        self.tiles, self.spectrum, self.work, self.scratch = (workspace.padded(size * self.item) for size in sizes)
+
+    def filter_fields(self, factors: Array) -> Array:
+        """The layout's fields with the strides of these factors."""
+        strides = [stride // self.item for stride in factors.strides]
+        return self.layout.with_strides((0, *strides)[-3:], factors.dtype.kind == "c", self.half)
+
+    def run(
+        self, source: int, step: int, target: int, target_step: int, count: int, factors: Array, workers: int
+    ) -> None:
+        tiles = workspace.take(self.tiles)
+        self._arrange(factors, tiles.address, workers)
+        if workers == 1 or count >= 2 * workers:
+
+            def some(first: int, last: int) -> None:
+                memory = workspace.take(self.spectrum + self.work + self.scratch)
+                work = memory.address + self.spectrum
+                parts = (tiles.address, memory.address, work, work + self.work)
+                self.whole(self.job.address, source, step, target, target_step, *parts, first, last)
+                workspace.give_back(memory)
+
+            workspace.run(some, count, workers)
+        else:
+            for image in range(count):
+                here, there = source + image * step * self.item, target + image * target_step * self.item
+                self._share(here, there, tiles.address, workers)
+        workspace.give_back(tiles)
+
+    def _arrange(self, factors: Array, tiles: int, workers: int) -> None:
+        fields = self.filter_fields(factors)
+        job, data, scale = fields.ctypes.data, factors.ctypes.data, self.scale.ctypes.data
+        workspace.run(
+            lambda first, last: self.arrange(job, data, scale, tiles, first, last), self.layout.blocks, workers
+        )
+
+    def _share(self, source: int, target: int, tiles: int, workers: int) -> None:
+        """One image by several threads: each stage in parts, all of a stage before the next."""
+        columns_in, inner, columns_out = self.stages
+        job, shared = self.job.address, workspace.take(self.spectrum)
+        spectrum = shared.address
+
+        def first_stage(first: int, last: int) -> None:
+            buffer = workspace.take(self.scratch)
+            columns_in(job, source, spectrum, buffer.address, first, last)
+            workspace.give_back(buffer)
+
+        def second_stage(first: int, last: int) -> None:
+            buffer = workspace.take(self.work + self.scratch)
+            inner(job, spectrum, tiles, buffer.address, buffer.address + self.work, first, last)
+            workspace.give_back(buffer)
+
+        def third_stage(first: int, last: int) -> None:
+            buffer = workspace.take(self.scratch)
+            columns_out(job, spectrum, target, buffer.address, first, last)
+            workspace.give_back(buffer)
+
+        workspace.run(first_stage, self.job.units, workers)
+        workspace.run(second_stage, self.job.inner, workers)
+        workspace.run(third_stage, self.job.units, workers)
+        workspace.give_back(shared)
+
+
+class Spread(Images):
+    """Long transforms of one axis, each of which is spread over the lanes as an image.
+
+    A transform of length a·b is one of length a along the columns of the row read as (a, b), multiplication by the
+    twiddle factors exp(−2πi r c/n), and one of length b along the rows; frequency r + a·s ends at row r, column s
+    (Bailey 1990, J. Supercomputing 4, the four-step transform). With real input, the rows r ≤ a/2 are enough.
+    """
+
+    def __init__(self, n: int, dtype: str, is_complex: bool) -> None:
+        self.n, lengths = n, split(n, host.lanes(dtype))
+        kind = f.COMPLEX if is_complex else f.PAIR if lengths[0] % 2 else f.EVEN
+        self._prepare(kind, lengths, dtype, jobs.image_job(kind, *lengths, dtype, twisted=True))
+
+    def _arrange(self, factors: Array, tiles: int, workers: int) -> None:
+        full = completed(factors, self.n) if self.half else factors
+        rows, columns = self.lengths
+        super()._arrange(full.reshape(columns, rows).T, tiles, workers)
+
+    def filter_fields(self, factors: Array) -> Array:
+        """The factors are complete, also of real transforms."""
+        strides = [stride // self.item for stride in factors.strides]
+        return self.layout.with_strides((0, *strides), factors.dtype.kind == "c", False)
+
+
+def split(n: int, lanes: int) -> tuple[int, int]:
+    """Factors a·b = n: nearly square, whole vectors in a row if possible, an even a if possible."""
+
+    def cost(a: int) -> float:
+        b = n // a
+        return abs(math.log(b / a)) + 4.0 * (-(-b // lanes) * lanes / b - 1.0) + 0.5 * (a % 2)
+
+    small = [a for a in range(1, math.isqrt(n) + 1) if n % a == 0]
+    a = min(small + [n // a for a in small], key=cost)
+    return a, n // a
+
+
+def completed(half: Array, n: int) -> Array:
+    """The full spectrum of a real filter of length n from its half; what a real signal cannot have is dropped."""
+    full = np.empty(n, half.dtype)
+    count = half.size
+    full[:count] = half
+    full[0] = half[0].real
+    if n % 2 == 0:
+        full[n // 2] = half[n // 2].real
+    full[count:] = full[1 : n - count + 1][::-1].conj()
+    return full
