@@ -51,7 +51,7 @@ def metric_of(w: dict[str, np.ndarray]) -> so.Metric:
     return so.Metric(w["area"], (w["dxs"], w["dyw"]), (w["dys"], w["dxw"]), (w["kappa_s"], w["kappa_w"]))
 
 
-@pytest.mark.parametrize(("shape", "grid"), GCM_FILTERS, ids="-".join)
+@pytest.mark.parametrize(("shape", "grid"), GCM_FILTERS, ids=str)
 def test_numbers_of_gcm_filters(backend: str, shape: str, grid: str) -> None:
     w = waves()
     expected = np.array(GCM_FILTERS[shape, grid].split(), float).reshape(5, 6)
