@@ -123,7 +123,7 @@ def test_burgers_as_a_periodic_problem(open_file, index: int) -> None:
     x = np.linspace(-1, 1, 255 * refine, endpoint=False)
     dx = 2 / len(x)
     k = 2 * np.pi * np.fft.rfftfreq(len(x), dx)
-    result = etdrk4(-np.sin(np.pi * x), transport(dx), -nu * k**2, 0.000125, 80 * index)
+    result = etdrk4(-np.sin(np.pi * x), transport(dx), -nu * k**2, 0.0005, 20 * index)
     assert np.abs(result[::refine] - u[index, :-1]).max() < 5e-11
 
 
