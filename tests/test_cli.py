@@ -83,8 +83,11 @@ class TestInfo:
 
     def test_every_library_names_a_real_extra(self) -> None:
         text = (ROOT / "pyproject.toml").read_text()
-        for library in info.LIBRARIES[2:]:
-            assert re.search(rf"^{library.extra} = \[", text, flags=re.MULTILINE), library
+        for extra in {library.extra for library in info.LIBRARIES} - {""}:
+            assert re.search(rf"^{extra} = \[", text, flags=re.MULTILINE), extra
+
+    def test_library_without_an_extra_is_installed_by_name(self) -> None:
+        assert info.Library("some_module", ("some-distribution", "another"), "").requirement == "some-distribution"
 
     def test_library_without_metadata(self) -> None:
         assert info.installed(info.Library("numpy", ("no-such-distribution",), "")) == "unknown version"

@@ -19,17 +19,23 @@ from spectralops._dispatch import BACKENDS, SUPPORT
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """An optional or required library: import name, what it brings, and how to install it."""
+    """A library: import name, distributions that have it, what it brings, and the extra that installs it, if any."""
 
     module: str
     distributions: tuple[str, ...]
     brings: str
     extra: str = ""
 
+    @property
+    def requirement(self) -> str:
+        """What pip is asked for."""
+        return f'"spectralops[{self.extra}]"' if self.extra else self.distributions[0]
+
 
 LIBRARIES = (
     Library("numpy", ("numpy",), "host arrays"),
     Library("scipy", ("scipy",), "FFTs of every size on the CPU"),
+    Library("numba", ("numba",), "the compiled engines of the CPU backend"),
     Library("cupy", ("cupy-cuda13x", "cupy-cuda12x", "cupy"), "arrays and kernels on NVIDIA GPUs", "cuda13"),
     Library("torch", ("torch",), "PyTorch tensors in and out", "torch"),
     Library("jax", ("jax",), "JAX arrays in and out", "jax"),
@@ -117,7 +123,7 @@ def run(options: argparse.Namespace) -> int:
 
     if missing:
         print("\nMissing, and how to install it")
-        for extra in dict.fromkeys(library.extra for library in missing):
-            brings = "; ".join(library.brings for library in missing if library.extra == extra)
-            print(f'  {sys.executable} -m pip install "spectralops[{extra}]"'.ljust(50) + f"  {brings}")
+        for requirement in dict.fromkeys(library.requirement for library in missing):
+            brings = "; ".join(library.brings for library in missing if library.requirement == requirement)
+            print(f"  {sys.executable} -m pip install {requirement}    {brings}")
     return 0

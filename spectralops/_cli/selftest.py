@@ -44,7 +44,9 @@ def _sink(u: Any) -> Any:
 
 CHECKS = (
     Check("spectral_filter", ((3, 12, 15),), _filter),
-    Check("spectral_filter", ((30,),), lambda f, x, **tail: f(x, so.transfer.lowpass(wavenumber=2.0), pad_width=3, **tail)),
+    Check(
+        "spectral_filter", ((30,),), lambda f, x, **tail: f(x, so.transfer.lowpass(wavenumber=2.0), pad_width=3, **tail)
+    ),
     Check("spectral_conv", ((2, 3, 8, 9), (3, 4, 4, 3)), lambda f, x, w, **tail: f(x, w, **tail), (1,)),
     Check("spectral_conv", ((2, 3, 16), (3, 5)), lambda f, x, w, **tail: f(x, w, depthwise=True, **tail), (1,)),
     Check("fourier_resample", ((2, 8, 10),), lambda f, x, **tail: f(x, (12, 7), **tail)),
