@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -67,8 +68,8 @@ class Memory:
         """Nothing to close."""
 
 
-class _File:
-    """What the two file formats share; `_arrays` are u, time and step, each with the snapshots along axis 0."""
+class _File(ABC):
+    """What the two file formats share: variables u, time and step, with the snapshots along the first axis."""
 
     def __init__(self, path: Path, spec: _arrays.ArraySpec, home: _arrays.Home, step: int) -> None:
         self.path = path
@@ -110,23 +111,25 @@ class _File:
     def _dtypes(self) -> dict[str, str]:
         return {"u": self._dtype, "time": "float64", "step": "int64"}
 
-    def close(self) -> None:
-        """Nothing is left open, unless a format says otherwise."""
+    @abstractmethod
+    def close(self) -> None: ...
 
-    def _open(self, exists: bool) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _open(self, exists: bool) -> None: ...
 
+    @abstractmethod
     def _shape(self) -> tuple[int, ...]:
-        raise NotImplementedError
+        """Shape of a snapshot in the file."""
+        ...
 
-    def _read(self, name: str) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def _read(self, name: str) -> Any: ...
 
-    def _resize(self, count: int) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _resize(self, count: int) -> None: ...
 
-    def _write(self, n: int, values: dict[str, Any]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _write(self, n: int, values: dict[str, Any]) -> None: ...
 
 
 class Zarr(_File):
@@ -162,6 +165,9 @@ class Zarr(_File):
     def _write(self, n: int, values: dict[str, Any]) -> None:
         for name, value in values.items():
             self._group[name][n] = value
+
+    def close(self) -> None:
+        """Nothing is left open."""
 
 
 def _chunks(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

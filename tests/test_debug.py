@@ -175,6 +175,12 @@ def test_cancellation_does_not_hide_faults(plant):
         so.spectral_filter(u, so.transfer.derivative(0))
 
 
+def test_faults_beside_a_mask_are_found(plant):
+    plant(sign)
+    with pytest.raises(MismatchError), debug():
+        diffuse(WAVE, mask=np.arange(32) < 20)
+
+
 def test_zero_results_are_compared():
     with debug() as report:
         diffuse(np.zeros(8))
@@ -299,6 +305,12 @@ def test_stability_comes_before_everything(plant):
     plant(nan)
     with pytest.raises(StabilityError), debug():
         burgers(WAVE, dt=0.25 * 2.001)
+
+
+def test_stability_is_not_judged_on_request():
+    with debug(stability=False) as report:
+        burgers(2 * WAVE, dt=0.25)
+    assert report.compared == 1
 
 
 def test_contexts_nest():

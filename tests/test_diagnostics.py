@@ -325,6 +325,15 @@ def test_total_of_bfloat16():
     assert total(torch.ones(1000, dtype=torch.bfloat16)) == 1000.0
 
 
+@pytest.mark.parametrize(("x64", "dtype"), [(True, "complex128"), (False, "complex64")])
+def test_sums_follow_the_precision_of_jax(x64, dtype):
+    jax = pytest.importorskip("jax")
+    with jax.enable_x64(x64):
+        u = jax.numpy.ones((2, 3), "complex64")
+        assert total(u, axes=1).dtype == dtype
+        assert energy(u, axes=1).dtype == ("float64" if x64 else "float32")
+
+
 def test_energy_is_half_the_square():
     assert energy(np.array([3.0, -4.0]), 0.5) == 6.25
     assert energy(np.array([3 + 4j, 0]), 2.0) == 25.0
