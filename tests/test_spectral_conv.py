@@ -198,6 +198,13 @@ def test_no_input_channels_sum_to_zero():
     assert spectral_conv(np.ones((2, 3, 8)), np.ones((3, 0, 4), complex)).shape == (2, 0, 8)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_one_element(backend):
+    out = np.full((1, 1), 7.0)
+    spectral_conv(np.full((1, 1), 3.0), np.full((1, 1, 1), 2.0 + 1j), backend=backend, out=out)
+    assert out == 6.0
+
+
 def test_lay04_empty_batch():
     for backend in BACKENDS:
         assert spectral_conv(np.zeros((0, 1, 8)), np.ones((1, 1, 5), complex), backend=backend).shape == (0, 1, 8)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.fft as sf
 
-from spectralops import plan_spectral_filter, spectral_filter, transfer
+from spectralops import fourier_resample, plan_spectral_filter, spectral_filter, transfer
 from spectralops._arrays import ArraySpec
 from spectralops._cpu.blocks import blocks, cuts, run
 from spectralops.errors import UnsupportedError
@@ -230,6 +230,13 @@ def test_nan_stays_in_its_batch_entry(backend, bad, n, rng):
     assert np.array_equal(result[others], clean[others])
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_one_element(backend):
+    out = np.full(1, 7.0)
+    assert spectral_filter(np.array([3.0]), np.array([2.0 + 1j]), backend=backend, out=out) is out
+    assert out == 6.0
+
+
 def test_lay04_empty_batch():
     for shape in ((0, 2, 16), (2, 0, 4, 4)):
         for backend in BACKENDS:
@@ -335,6 +342,14 @@ def test_adjoint(kind, backend, case, rng):
     assert abs(left - right) < 1e-12 * np.linalg.norm(x) * np.linalg.norm(y)
     assert not np.allclose(plan(y, *arrays), plan.adjoint()(y, *arrays))
     assert plan.adjoint().adjoint() == plan
+
+
+def test_the_adjoint_takes_what_the_operator_gives():
+    plan = plan_spectral_filter((4,), "int32", ArraySpec((3,), "complex64")).adjoint()
+    assert [(o.name, o.spec.dtype, o.compute) for o in plan.operands] == [
+        ("x", "float64", "float64"),
+        ("transfer", "complex64", "complex128"),
+    ]
 
 
 def test_padding_that_repeats_values_has_no_adjoint_plan():
@@ -557,3 +572,23 @@ def test_plans_do_not_keep_callables_alive():
     del symbol
     gc.collect()
     assert alive() is None
+
+
+@pytest.mark.parametrize(
+    ("batch", "workers", "expected"), [(8, 1, (1, 1)), (8, 2, (2, 2)), (7, 3, (3, 3)), (2, 2, (2, 2)), (1, 4, (1, 1))]
+)
+def test_blocks_are_shared_among_workers(batch, workers, expected, monkeypatch):
+    """As many blocks as workers where there are images enough; a lone image leaves the threads to its transforms."""
+    seen = []
+
+    def recorded(task, items, threads):
+        seen.append((len(items), threads))
+        run(task, items, threads)
+
+    monkeypatch.setattr("spectralops._cpu.spectral_filter.run", recorded)
+    monkeypatch.setattr("spectralops._cpu.resample.run", recorded)
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    x = np.ones((batch, 4, 4))
+    spectral_filter(x, transfer.gaussian(1.0), workers=workers)
+    fourier_resample(x, (6, 6), workers=workers)
+    assert seen == [expected, (expected[0], workers)]

@@ -88,6 +88,13 @@ def test_blocks_and_threads_change_nothing(workers, axes, rng, monkeypatch):
     assert np.allclose(fourier_resample(x, sizes, axes=axes, workers=workers), expected, rtol=0, atol=1e-14)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_one_element(backend):
+    out = np.full(1, 7.0)
+    fourier_resample(np.array([3.0, 1.0]), 1, backend=backend, out=out)
+    assert out == 2.0
+
+
 def test_lay04_empty_batch():
     for backend in BACKENDS:
         assert fourier_resample(np.zeros((0, 4)), 6, axes=-1, backend=backend).shape == (0, 6)

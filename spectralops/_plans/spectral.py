@@ -181,7 +181,8 @@ class SpectralFilterPlan:
                 f"{OP}: pad_mode is {self.pad_mode!r}, but must be 'zero' for a plan that has an adjoint of its own "
                 "kind; pad x before the call"
             )
-        return replace(self, conjugate=not self.conjugate)
+        field = Operand("x", ArraySpec(self.out_shape, self.out_dtype), self.compute_dtype)
+        return replace(self, operands=(field, *self.operands[1:]), conjugate=not self.conjugate)
 
     def explain(self) -> str:
         """What runs, how and why, in a few lines."""
