@@ -11,8 +11,9 @@ from support import EPS
 
 from spectralops._cpu.vector import host, kernels, tables
 from spectralops._cpu.vector.butterflies import RADICES, butterfly
+from spectralops._cpu.vector.choice import is_smooth
 
-SMOOTH = [n for n in range(1, 211) if tables.is_smooth(n)]
+SMOOTH = [n for n in range(1, 211) if is_smooth(n)]
 LONGER = [256, 343, 360, 512, 625, 720, 1000, 1024, 1440, 2048, 2187, 3072, 4096]
 
 
@@ -60,13 +61,6 @@ def test_radices_multiply_to_the_length(n: int, registers: int) -> None:
 )
 def test_radices_of(n: int, registers: int, radices: tuple[int, ...]) -> None:
     assert tables.factorise(n, registers) == radices
-
-
-@pytest.mark.parametrize(
-    ("n", "smooth"), [(1, True), (7, True), (720, True), (11, False), (721, False), (2 * 13, False)]
-)
-def test_is_smooth(n: int, smooth: bool) -> None:
-    assert tables.is_smooth(n) is smooth
 
 
 @pytest.mark.parametrize("n", [1, 12, 64, 105, 720])

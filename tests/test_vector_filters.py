@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 import scipy.fft
 from support import assert_close, random_array, tolerance
 
-from spectralops._cpu.vector import filters, routes, workspace
+from spectralops._cpu.vector import filters, prepared, routes, workspace
 
 Axes = tuple[int, ...]
 DTYPES = ["float32", "float64", "complex64", "complex128"]
@@ -300,3 +300,66 @@ def test_completed_spectrum_is_that_of_the_real_filter(rng: np.random.Generator)
     for n in (7, 8):
         half: Any = random_array(rng, (n // 2 + 1,), "complex128")
         np.testing.assert_allclose(routes.completed(half, n), scipy.fft.fft(scipy.fft.irfft(half, n)), atol=1e-14)
+
+
+@pytest.fixture
+def no_filters_kept() -> Iterator[None]:
+    prepared.clear()
+    workspace.clear()
+    yield
+    prepared.clear()
+
+
+@pytest.mark.usefixtures("no_filters_kept")
+def test_a_filter_is_laid_out_once(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Known again by its content, wherever it lies, and not after the caller changed one value."""
+    x = random_array(rng, (2, 16, 20), "float64")
+    transfer = random_array(rng, (16, 11), "complex128")
+    filtered(x, transfer, (1, 2))
+    assert len(prepared._kept) == 1
+    check(x, transfer.copy(), (1, 2))
+    assert len(prepared._kept) == 1
+    transfer[7, 3] += 1.0
+    check(x, transfer, (1, 2))
+    assert len(prepared._kept) == 2
+
+
+@pytest.mark.usefixtures("no_filters_kept")
+def test_zero_and_minus_zero_are_different_filters(rng: np.random.Generator) -> None:
+    x = random_array(rng, (16, 20), "float32")
+    filtered(x, np.zeros((16, 11), "float32"), (0, 1))
+    filtered(x, -np.zeros((16, 11), "float32"), (0, 1))
+    assert len(prepared._kept) == 2
+
+
+@pytest.mark.usefixtures("no_filters_kept")
+def test_a_filter_with_nan_is_known_again(rng: np.random.Generator) -> None:
+    x = random_array(rng, (16, 20), "float32")
+    transfer = np.full((16, 11), np.nan, "float32")
+    for _ in range(2):
+        assert np.isnan(filtered(x, transfer, (0, 1))).all()
+    assert len(prepared._kept) == 1
+
+
+@pytest.mark.usefixtures("no_filters_kept")
+def test_kept_filters_are_bounded(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = random_array(rng, (16, 20), "float64")
+    transfers = [random_array(rng, (16, 11), "complex128") for _ in range(5)]
+    filtered(x, transfers[0], (0, 1))
+    one = prepared._kept[0].values.nbytes + prepared._kept[0].buffer.size
+    monkeypatch.setattr(prepared, "KEPT_BYTES", 3 * one)
+    for transfer in transfers:
+        check(x, transfer, (0, 1))
+    assert [kept.sample for kept in prepared._kept] == [
+        transfer.reshape(-1)[:: transfer.size // prepared.SAMPLES + 1].tobytes() for transfer in transfers[2:]
+    ]
+
+
+@pytest.mark.usefixtures("no_filters_kept")
+def test_a_filter_too_large_to_keep_is_given_back(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepared, "KEPT_BYTES", 100)
+    x = random_array(rng, (16, 20), "float64")
+    workspace.clear()
+    check(x, random_array(rng, (16, 11), "complex128"), (0, 1))
+    assert prepared._kept == []
+    assert len(workspace._kept) == 2

@@ -9,12 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from spectralops._cpu.vector import fields as f
-from spectralops._cpu.vector import host, jobs, kernels, tables, workspace
+from spectralops._cpu.vector import host, jobs, kernels, prepared, tables, workspace
 
 __all__ = ["Route", "route"]
 
 # From this length on, for fewer rows than lanes, one transform is spread over the lanes as an image of its own.
-LONG = 256
+LONG = 2048
 # A group of transforms larger than this leaves the second-level cache between passes: it is spread too.
 LONG_BYTES = 1 << 18
 
@@ -115,14 +115,15 @@ class Images:
     def run(
         self, source: int, step: int, target: int, target_step: int, count: int, factors: Array, workers: int
     ) -> None:
-        tiles = workspace.take(self.tiles)
-        self._arrange(factors, tiles.address, workers)
+        key = (self, factors.strides, factors.dtype.char)
+        lease = prepared.tiles(key, factors, self.tiles, lambda address: self._arrange(factors, address, workers))
+        tiles = lease.buffer.address
         if workers == 1 or count >= 2 * workers:
 
             def some(first: int, last: int) -> None:
                 memory = workspace.take(self.spectrum + self.work + self.scratch)
                 work = memory.address + self.spectrum
-                parts = (tiles.address, memory.address, work, work + self.work)
+                parts = (tiles, memory.address, work, work + self.work)
                 self.whole(self.job.address, source, step, target, target_step, *parts, first, last)
                 workspace.give_back(memory)
 
@@ -130,8 +131,8 @@ class Images:
         else:
             for image in range(count):
                 here, there = source + image * step * self.item, target + image * target_step * self.item
-                self._share(here, there, tiles.address, workers)
-        workspace.give_back(tiles)
+                self._share(here, there, tiles, workers)
+        lease.end()
 
     def _arrange(self, factors: Array, tiles: int, workers: int) -> None:
         fields = self.filter_fields(factors)

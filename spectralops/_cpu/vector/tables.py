@@ -16,7 +16,6 @@ __all__ = [
     "Axis",
     "axis",
     "factorise",
-    "is_smooth",
     "roots",
     "twist",
     "untangling_roots",
@@ -28,14 +27,6 @@ FIRST_STAGE = 4
 FIELDS_PER_STAGE = 3
 # What the passes of one block should fit in: half of a usual first-level data cache.
 BLOCK_BYTES = 1 << 14
-
-
-def is_smooth(n: int) -> bool:
-    """Whether 2, 3, 5 and 7 are the only prime factors of n."""
-    for prime in (2, 3, 5, 7):
-        while n % prime == 0:
-            n //= prime
-    return n == 1
 
 
 def factorise(n: int, registers: int) -> tuple[int, ...]:
