@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spectralops._plain import spectral_steps
 from spectralops._plain.transport import closed_to_zero, transport
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ __all__ = ["convection_step", "diffuse_convect_step", "diffusion_step", "pde_ste
 def pde_step(plan: StepPlan, u: Any, *fields: Any, out: Any, workers: int) -> None:
     """Write u after `plan.steps` steps to `out`."""
     if not out.size:
+        return
+    if plan.method == "spectral":
+        spectral_steps.advance(plan, u, *fields, out=out, workers=workers)
         return
     with np.errstate(all="ignore"):  # NaN and infinity pass through as IEEE 754 says
         stage = Stage(plan, u, fields, out)
@@ -110,6 +114,12 @@ class Stage:
         """Buffer for a field with its ghost layers."""
         shape = [n + 2 * self.width.get(axis, 0) for axis, n in enumerate(self.shape)]
         return self.xp.empty(shape, self.dtype)
+
+    def padded_scratch(self, name: str) -> Any:
+        """Scratch array of the size of a field with its ghosts."""
+        if name not in self._scratch:
+            self._scratch[name] = self.padded()
+        return self._scratch[name]
 
     def core(self, padded: Any) -> Any:
         """The cells without the ghosts."""

@@ -87,26 +87,26 @@ def _flux(stage: Stage, part: Transport, velocity: Any, forward: Any, padded: An
         else:
             xp.add(below, above, out=flux)
         return xp.multiply(flux, factor if velocity is None else velocity, out=flux)
-    reach = REACH[part.scheme]
-    difference = stage.difference(padded, axis, reach) if reach else None
     if part.wind:
-        value = _face_value(stage, part.scheme, axis, below if part.wind > 0 else above, difference, part.wind)
-        return xp.multiply(value, factor, out=flux)
-    forwards = _face_value(stage, part.scheme, axis, below, difference, 1)
-    backwards = _face_value(stage, part.scheme, axis, above, difference, -1)
+        return xp.multiply(_face_value(stage, part.scheme, axis, padded, part.wind), factor, out=flux)
     if part.velocity is not None:
+        forwards, backwards = (_face_value(stage, part.scheme, axis, padded, wind) for wind in (1, -1))
         xp.copyto(backwards, forwards, where=forward)
         return xp.multiply(backwards, velocity, out=flux)
-    xp.maximum(forwards, stage.number(0), out=forwards)
-    xp.multiply(forwards, forwards, out=forwards)
-    xp.minimum(backwards, stage.number(0), out=backwards)
-    xp.multiply(backwards, backwards, out=backwards)
-    xp.add(forwards, backwards, out=flux)
+    values = []
+    for wind, clip in ((1, xp.maximum), (-1, xp.minimum)):
+        square = stage.padded_scratch("square")
+        clip(padded, stage.number(0), out=square)
+        xp.multiply(square, square, out=square)
+        values.append(_face_value(stage, part.scheme, axis, square, wind))
+    xp.add(*values, out=flux)
     return xp.multiply(flux, factor, out=flux)
 
 
-def _face_value(stage: Stage, scheme: str, axis: int, upwind: Any, difference: Any, wind: int) -> Any:
-    """Value at the faces from the cells `upwind` of them, in scratch memory."""
+def _face_value(stage: Stage, scheme: str, axis: int, padded: Any, wind: int) -> Any:
+    """Value at the faces as their upwind side sees it, in scratch memory."""
+    upwind = stage.cells(padded, axis, *((-1, 0) if wind > 0 else (0, 1)))
+    difference = stage.difference(padded, axis, REACH[scheme]) if REACH[scheme] else None
     out = stage.faces("forward value" if wind > 0 else "backward value", axis, 1)
     correction = _correction(stage, scheme, axis, difference, wind)
     if correction is None:

@@ -23,7 +23,8 @@ A stage maps u to E(u) = u + dt * rhs(u), accumulated in this order:
    the sign of the cell's velocity (upwind, without G: ``d_low``, ``d_high``), and ``T = d_high + d_low`` for central;
    G := 0 on closed faces. ``acc = acc - T * factor`` for a number velocity, else ``acc = acc - (T * v) * factor``.
    Flux form: ``F = f * factor`` for a number velocity; ``F = f * V`` with ``V = (vL + vR) * factor``, whose sign
-   chooses fL or fR, for an array; for u itself ``F = (max(fL, 0)**2 + min(fR, 0)**2) * factor``, central
+   chooses fL or fR, for an array; for u itself ``F = (pL + mR) * factor`` after Engquist and Osher, where pL is fL of
+   the field ``max(u, 0)**2`` and mR is fR of ``min(u, 0)**2``, ghosts included, central
    ``F = (uL * uL + uR * uR) * factor``; F := 0 on closed faces. ``acc = acc - (F_high - F_low)``.
 4. Sources: ``acc = acc + s * dt``; 5. pointwise terms: ``acc = acc + f(u) * dt``.
 6. Cells held by the boundary and cells outside the mask take the value they had before the step.
@@ -39,15 +40,16 @@ a closed face all differences count as 0, seen from the face that is computed.
   ``1 + q**2``, ``q = tau / (beta + s)``, tau = ``|beta0 - beta2|``,
   ``beta = 13/12 (second difference)**2 + 1/4 (first difference)**2``: WENO-Z [1]_ on the smoothness indicators
   of [2]_. The guard against division by zero, s, grows with the field (1e-6 of the sum of the squared
-  differences, plus the smallest normal number), so that the scheme does not depend on the units of u, as in [3]_.
+  differences, plus the smallest normal number), so that the scheme does not depend on the units of u; see [3]_.
 
 Integrators: ``euler`` u' = E(u). ``rk2`` (Heun) u1 = E(u), u' = (u + E(u1)) * 1/2. ``ssprk3`` [4]_ u1 = E(u),
 u2 = 3/4 * u + 1/4 * E(u1), u' = 1/3 * u + 2/3 * E(u2). ``rk4`` with increments k: k1 = k(u), k2 = k(u + 1/2 * k1),
 k3 = k(u + 1/2 * k2), k4 = k(u + k3), u' = u + (((k1 + 2 * k2) + 2 * k3) + k4) * 1/6. After each stage, 6 holds.
 
-.. [1] R. Borges, M. Carmona, B. Costa, W. S. Don, J. Comput. Phys. 227 (2008) 3191, eqs. (25)-(28).
+.. [1] R. Borges, M. Carmona, B. Costa, W. S. Don, J. Comput. Phys. 227 (2008) 3191.
 .. [2] G.-S. Jiang, C.-W. Shu, J. Comput. Phys. 126 (1996) 202.
-.. [3] W. S. Don, R. Li, B.-S. Wang, Y. Wang, J. Comput. Phys. 448 (2022) 110724.
+.. [3] W. S. Don, R. Li, B.-S. Wang, Y. Wang, A novel and robust scale-invariant WENO scheme for hyperbolic
+   conservation laws, J. Comput. Phys. (2022): the same aim by another guard.
 .. [4] C.-W. Shu, S. Osher, J. Comput. Phys. 77 (1988) 439.
 """
 
@@ -72,7 +74,7 @@ DERIVATIVE = {
 # Stages of each integrator, each of which widens the reach of a step once more.
 STAGES = {"euler": 1, "rk2": 2, "ssprk3": 3, "rk4": 4}
 # Operations per cell of a correction G, and of combining stages into a step.
-CORRECTION_FLOPS = {"central": 0, "upwind": 0, "upwind3": 3, "weno5": 65}
+CORRECTION_FLOPS = {"upwind3": 3, "weno5": 65}
 STAGE_FLOPS = {"euler": 0, "rk2": 2, "ssprk3": 6, "rk4": 14}
 
 
@@ -134,6 +136,23 @@ class Transport:
     factor: float
     wind: int
 
+    @property
+    def flops(self) -> int:
+        """Operations per cell."""
+        sides = 1 if self.wind else 2
+        number = isinstance(self.velocity, float)
+        if self.scheme == "central":
+            values = 2 if self.form == "advective" else 3 if self.velocity is None else 1
+        elif self.scheme == "upwind":
+            values = 1 if self.form == "advective" else 0
+        else:
+            values = 1 + sides * (CORRECTION_FLOPS[self.scheme] + (2 if self.form == "advective" else 1))
+        if self.form == "advective":
+            return values + (2 if number else 3)
+        if self.velocity is None and self.scheme != "central":
+            values += 5  # two squares of clipped values and their sum
+        return values + (5 if isinstance(self.velocity, Field) else 3)
+
 
 @dataclass(frozen=True, slots=True)
 class Update:
@@ -153,13 +172,7 @@ class Update:
         if self.linear is not None:
             count += 1 + sum(len(tap.offsets) + 1 for tap in self.linear.taps)
         count += sum(4 if part.nu is None else 6 for part in self.diffusion)
-        for part in self.transport:
-            sides = 1 if part.wind else 2
-            values = CORRECTION_FLOPS[part.scheme] * sides
-            if part.form == "advective":
-                count += values + (3 if part.scheme in ("upwind3", "weno5") else 1) * sides + 3
-            else:
-                count += values + sides + (4 if isinstance(part.velocity, float) else 6)
+        count += sum(part.flops for part in self.transport)
         return count + 2 * len(self.sources) + 3 * len(self.pointwise)
 
 

@@ -14,7 +14,11 @@ that is exactly
 and for the rest the condition is evaluated on a grid of theta, refined around its worst point. The nonlinear ``weno5``
 is judged by the linear fifth-order upwind scheme that it is where u is smooth.
 
+The bounds hold for waves of every length. Where they are 0, because long waves grow with every dt, a finite grid is
+still stable with very small steps, as it has a longest wave [2]_: too small to be of use, and not counted here.
+
 .. [1] A. C. Hindmarsh, P. M. Gresho, D. F. Griffiths, Int. J. Numer. Methods Fluids 4 (1984) 853.
+.. [2] M. Motamed, C. B. Macdonald, S. J. Ruuth, J. Sci. Comput. 47 (2011) 127.
 """
 
 from __future__ import annotations
@@ -141,8 +145,8 @@ def _scan(spacing: tuple[float, ...], nu: float, advection: Advections, integrat
         for a in range(d):
             along = symbol(theta[a], spacing[a], nu, tuple((v[a], scheme) for v, scheme in advection))
             values = values + along.reshape([-1 if b == a else 1 for b in range(d)])
-        bound, growth = _bisect(values, integrator, bound)
-        worst = np.unravel_index(int(np.argmax(growth)), growth.shape)
+        bound, place = _bisect(values.ravel(), integrator, bound)
+        worst = np.unravel_index(place, values.shape)
         ranges = [
             (float(t[max(int(i) - 2, 0)]), float(t[min(int(i) + 2, points - 1)]))
             for t, i in zip(theta, worst, strict=True)
@@ -150,22 +154,29 @@ def _scan(spacing: tuple[float, ...], nu: float, advection: Advections, integrat
     return bound
 
 
-def _bisect(values: Any, integrator: str, high: float) -> tuple[float, Any]:
-    """Largest dt up to `high` that keeps all eigenvalues stable, and the growth of each just above it."""
+def _bisect(values: Any, integrator: str, high: float) -> tuple[float, int]:
+    """Largest dt up to `high` that keeps all eigenvalues stable, and the place of the one that limits it.
 
-    def growth(dt: float) -> Any:
-        return np.abs(amplification(dt * values, integrator))
+    A mode that is stable with some dt is stable with every smaller one, so that ever fewer are left to look at.
+    """
+
+    def growth(dt: float, places: Any) -> Any:
+        return np.abs(amplification(dt * values[places], integrator))
 
     low, high = 0.0, min(high, 4.0 / float(np.abs(values).max()))  # no integrator is stable where |z| >= 4
-    if growth(high).max() <= 1.0 + GROWTH:
-        return high, growth(high)
+    places = np.arange(values.size)
+    first = growth(high, places)
+    if first.max() <= 1.0 + GROWTH:
+        return high, int(np.argmax(first))
+    places = places[first > 1.0 + GROWTH]
     for _ in range(48):
         middle = 0.5 * (low + high)
-        if growth(middle).max() <= 1.0 + GROWTH:
-            low = middle
+        unstable = growth(middle, places) > 1.0 + GROWTH
+        if unstable.any():
+            high, places = middle, places[unstable]
         else:
-            high = middle
-    return low, growth(high)
+            low = middle
+    return low, int(places[np.argmax(growth(high, places))])
 
 
 def judge(op: str, dt: float, bound: float, scheme: str, on_unstable: str, stacklevel: int) -> None:
@@ -185,7 +196,7 @@ def judge(op: str, dt: float, bound: float, scheme: str, on_unstable: str, stack
         )
     else:
         message = (
-            f"{op}: dt is {dt:.6g}, but must be 0, since {scheme} is unstable with every time step; take "
+            f"{op}: dt is {dt:.6g}, but must be 0, since {scheme} amplifies long waves with every dt; take "
             "scheme='upwind', a larger nu, or pde_step with integrator='ssprk3', or pass on_unstable='warn' or 'ignore'"
         )
     if on_unstable == "warn":

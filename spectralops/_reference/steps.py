@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -157,10 +158,13 @@ class Line:
             return 0.0
         if scheme == "central":
             return (_square(self.u(face - 1)) + _square(self.u(face))) / 4
-        forward, backward = self.face_value(face, scheme, True), self.face_value(face, scheme, False)
-        return (_square(float(np.maximum(forward, 0.0))) + _square(float(np.minimum(backward, 0.0)))) / 2
+        forward = self.face_value(face, scheme, True, lambda u: _square(float(np.maximum(u, 0.0))) / 2)
+        backward = self.face_value(face, scheme, False, lambda u: _square(float(np.minimum(u, 0.0))) / 2)
+        return forward + backward
 
-    def face_value(self, face: int, scheme: str, forward: bool) -> float:
+    def face_value(
+        self, face: int, scheme: str, forward: bool, quantity: Callable[[float], float] = lambda u: u
+    ) -> float:
         """Value at a face from the cells around it, counted downwind: cell 0 lies just upwind of it."""
 
         def v(k: int) -> float:
@@ -170,7 +174,7 @@ class Line:
             target = face - 1 + k if forward else face - k
             while cell != target and self.is_open(cell + 1 if upwards else cell):
                 cell += 1 if upwards else -1
-            return self.u(cell)
+            return quantity(self.u(cell))
 
         if scheme == "central":
             return 0.5 * (v(0) + v(1))
