@@ -57,9 +57,10 @@ def tiles(key: Any, factors: Array, size: int, arrange: Callable[[int], None]) -
     for kept in alike:
         if _same(kept.values, compact):
             return Lease(kept.buffer, True)
-    buffer = workspace.take(size)
+    kept_after = 2 * (size + compact.nbytes) <= KEPT_BYTES
+    buffer = workspace.new(size) if kept_after else workspace.take(size)
     arrange(buffer.address)
-    if 2 * (size + compact.nbytes) > KEPT_BYTES:
+    if not kept_after:
         return Lease(buffer, False)
     with _lock:
         # A copy: the caller may write to his array after the call.

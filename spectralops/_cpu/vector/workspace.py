@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Buffer", "clear", "give_back", "padded", "run", "take"]
+__all__ = ["Buffer", "clear", "give_back", "new", "padded", "run", "take"]
 
 # Buffers that no call uses are kept up to this many bytes in all, the most recent first.
 KEPT_BYTES = 1 << 27
@@ -42,6 +42,11 @@ def take(size: int) -> Buffer:
             # A buffer several times too large is left for those who need it.
             if size <= _kept[i].size <= 4 * size + ALIGNMENT:
                 return _kept.pop(i)
+    return new(size)
+
+
+def new(size: int) -> Buffer:
+    """Fresh memory of `size` bytes."""
     # Zeros, so that no arithmetic ever meets denormal numbers by chance.
     owner = np.zeros(size + ALIGNMENT, np.uint8)
     return Buffer(padded(owner.ctypes.data), size, owner)
