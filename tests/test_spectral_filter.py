@@ -75,6 +75,13 @@ def test_factors_multiply_like_their_product(rng):
     assert np.allclose(spectral_filter(x, lambda k, m: (rows, columns)), whole, rtol=0, atol=1e-14)
 
 
+def test_points_are_one_apart_by_default(rng):
+    x = rng.standard_normal(8)
+    expected = spectral_filter(x, transfer.derivative(), spacing=1.0)
+    assert np.array_equal(spectral_filter(x, transfer.derivative()), expected)
+    assert np.array_equal(plan_spectral_filter((8,), "float64", transfer.derivative())(x), expected)
+
+
 def test_a_callable_may_return_a_number(rng):
     x = rng.standard_normal(6)
     assert np.allclose(spectral_filter(x, lambda k: 3), 3 * x, rtol=0, atol=1e-14)
@@ -366,8 +373,8 @@ def test_explain_says_what_runs():
         "  transforms: 4 real, size 6 x 8, along axes (1, 2), half spectrum on axis 2",
         "  padding: none (periodic)",
         "  transfer: Gaussian(decay=(0.5,)), sampled on the host and cached",
-        "  runs: scipy.fft, 4369 transform(s) at a time so that the spectrum stays in cache, product in place, blocks "
-        "shared among workers",
+        "  runs: vector engine, compiled by numba on first use: transform, product and inverse fused, one image at a "
+        "time in cache, shared among workers",
         "  moves at least 768 bytes, 6080 operations, 32-bit offsets",
     ]
 
