@@ -451,8 +451,6 @@ BAD_DIFFUSION = {
         ValueError,
         F + "method is 'fft', but must be 'stencil', 'spectral' or 'auto'",
     ),
-    "method-spectral": ({"method": "spectral"}, so.UnsupportedError, F + "method is 'spectral', but must be 'stencil'"),
-    "method-auto": ({"method": "auto"}, so.UnsupportedError, F + "method is 'auto', but must be 'stencil'"),
     "on-unstable": (
         {"on_unstable": "no"},
         ValueError,

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from spectralops import _arrays, _checks, _dispatch, boundary
-from spectralops._plans import schemes, stability
+from spectralops._plans import schemes, spectral_steps, stability
 from spectralops._plans.steps import StepPlan, build, geometry_of
 from spectralops._plans.terms import FORMS, SCHEMES, Advection, Diffusion, Field, SelfAdvection, Source, Term
-from spectralops.errors import UnsupportedError
 
 __all__ = ["Options", "advection", "prepare", "run"]
 
@@ -125,8 +124,7 @@ def prepare(
     bc, source, mask, steps, method, on_unstable, axes, backend, integrator = options
     _checks.choice(op, "integrator", integrator, INTEGRATORS)
     _checks.choice(op, "on_unstable", on_unstable, ON_UNSTABLE)
-    if _checks.choice(op, "method", method, METHODS) != "stencil":
-        raise UnsupportedError(f"{op}: method is {method!r}, but must be 'stencil' in this version")
+    _checks.choice(op, "method", method, METHODS)
     shape = _checks.shape(op, shape)
     result = _checks.inexact_dtype(op, dtype, "u", default)
     backend = _dispatch.select(op, result, device, backend)
@@ -160,6 +158,7 @@ def prepare(
         frozenset(operands.constant),
         masked,
     )
+    method, cells = spectral_steps.choose(cells, found, integrator, count, method, options.backend)
     return build(cells, found, integrator, dt, count, method, stable_dt), operands.arrays
 
 

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from spectralops import _arrays, _checks, _dispatch, boundary
-from spectralops._plans import schemes
+from spectralops._plans import schemes, spectral_steps
+from spectralops._plans.spectral_steps import SpectralAdvance
 from spectralops._plans.terms import Advection, Diffusion, Field, Pointwise, Source, Term
 from spectralops.errors import UnsupportedError
 
@@ -84,7 +85,7 @@ class StepPlan:
     steps : int
         Number of steps in one call.
     method : str
-        ``"stencil"``.
+        ``"stencil"``, or ``"spectral"``: all steps by one multiplication of the field's coefficients.
     stable_dt : float
         Largest stable dt as far as the coefficients are known while planning: infinite if none limits it, 0 if
         no positive dt is stable.
@@ -132,6 +133,11 @@ class StepPlan:
         return self.geometry.dtype
 
     @property
+    def spectral(self) -> SpectralAdvance:
+        """What the executors of ``method="spectral"`` need to know."""
+        return SpectralAdvance.of(self)
+
+    @property
     def compute(self) -> str:
         """Dtype of the arithmetic."""
         return _checks.compute_dtype(self.geometry.dtype)
@@ -143,7 +149,9 @@ class StepPlan:
 
     @property
     def halo(self) -> tuple[int, ...]:
-        """How many cells away, along each axis of the array, a result still depends on u."""
+        """How many cells away, along each axis, a result still depends on u; empty where it depends on all of u."""
+        if self.method == "spectral":
+            return ()
         reach = dict(zip(self.geometry.axes, self.geometry.widths, strict=True))
         factor = schemes.STAGES[self.integrator] * self.steps
         return tuple(factor * reach.get(axis, 0) for axis in range(len(self.in_shape)))
@@ -157,6 +165,8 @@ class StepPlan:
     @property
     def flops(self) -> int:
         """Floating-point operations, a pointwise function counted as one per cell."""
+        if self.method == "spectral":
+            return self.spectral.flops
         cells = int(np.prod(self.in_shape, dtype=object))
         stages = schemes.STAGES[self.integrator]
         return cells * self.steps * (stages * self.update.flops + schemes.STAGE_FLOPS[self.integrator])
@@ -203,7 +213,7 @@ class StepPlan:
             for axis, (low, high), width in zip(g.axes, g.conditions, g.widths, strict=True)
         ]
         lines.append(f"largest stable dt known while planning: {self.stable_dt:.6g}")
-        lines.append("method 'stencil': the same bits as single steps in NumPy")
+        lines += spectral_steps.in_words(self)
         lines.append(f"at least {self.bytes_moved} bytes moved, {self.flops} operations")
         return "\n".join(lines)
 
