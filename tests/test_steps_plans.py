@@ -23,6 +23,7 @@ from spectralops import (
     SelfAdvection,
 )
 from spectralops._arrays import ArraySpec, Operand
+from spectralops._plans import step_arguments
 from spectralops._plans.schemes import FluxDiffusion, Linear, Tap, Transport, Weight
 from spectralops._plans.terms import Field
 
@@ -551,3 +552,49 @@ def test_mixed_libraries() -> None:
         TypeError, match=r"^diffusion_step: nu is a numpy array on cpu, but must be a torch array on cpu like u"
     ):
         so.diffusion_step(torch.ones(4), 1.0, 0.1, np.ones(4))
+
+
+class TestRecentPlans:
+    """Plans of calls with numbers only are found by the arguments; what must not be found that way is not."""
+
+    u = np.ones(6)
+
+    def test_the_second_call_finds_the_plan(self) -> None:
+        before = step_arguments._plan_of_numbers.cache_info().hits
+        for _ in range(2):
+            so.diffuse_convect_step(
+                self.u, (1.0,), 0.1, 0.123, velocity=(0.25,), bc=((Reflect(), Outflow()),), source=1
+            )
+        assert step_arguments._plan_of_numbers.cache_info().hits == before + 1
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"nu": np.full(6, 0.1)},
+            {"source": np.ones(6)},
+            {"mask": np.ones(6, bool)},
+            {"nu": np.array(0.1)},
+            {"bc": {0: Reflect()}},
+            {"axes": [0]},
+            {"dx": [1.0]},
+            {"on_unstable": "warn"},
+        ],
+        ids=str,
+    )
+    def test_arrays_and_warnings_are_not_looked_up(self, options) -> None:
+        before = step_arguments._plan_of_numbers.cache_info()
+        result = so.diffusion_step(self.u, **({"dx": 1.0, "dt": 0.1, "nu": 0.1} | options))
+        assert step_arguments._plan_of_numbers.cache_info() == before
+        assert result.shape == (6,)
+
+    def test_zero_dimensional_tensors_are_read_anew(self) -> None:
+        torch = pytest.importorskip("torch")
+        nu, spike = torch.tensor(0.1, dtype=torch.float64), np.array([0.0, 1.0, 0.0])
+        assert so.diffusion_step(spike, 1.0, 1.0, nu)[1] == pytest.approx(0.8, rel=1e-15)
+        nu.fill_(0.2)
+        assert so.diffusion_step(spike, 1.0, 1.0, nu)[1] == pytest.approx(0.6, rel=1e-15)
+
+    def test_a_wrong_type_is_seen_after_a_right_one(self) -> None:
+        so.diffusion_step(self.u, 1.0, 0.1, 0.1, steps=1)
+        with pytest.raises(TypeError, match=r"^diffusion_step: steps is 1\.0, but must be an integer"):
+            so.diffusion_step(self.u, 1.0, 0.1, 0.1, steps=1.0)

@@ -61,6 +61,10 @@ class Stage:
         self.dtype = np.dtype(plan.compute)
         self.number = self.dtype.type
         self.smallest_normal = np.finfo(self.dtype).tiny
+        core = [slice(None)] * len(self.shape)
+        for axis, width in self.width.items():
+            core[axis] = slice(width, width + self.shape[axis])
+        self._core = tuple(core)
         self._scratch: dict[str, Any] = {}
         self._arrays = (u, *fields)
 
@@ -123,20 +127,14 @@ class Stage:
 
     def core(self, padded: Any) -> Any:
         """The cells without the ghosts."""
-        return padded[tuple(self._core())]
+        return padded[self._core]
 
     def cells(self, padded: Any, axis: int, first: int, last: int) -> Any:
         """The cells from `first` to n - 1 + `last` along one axis, without ghosts along the others."""
-        index = self._core()
+        index = list(self._core)
         width = self.width[axis]
         index[axis] = slice(width + first, width + self.shape[axis] + last)
         return padded[tuple(index)]
-
-    def _core(self) -> list[slice]:
-        index = [slice(None)] * len(self.shape)
-        for axis, width in self.width.items():
-            index[axis] = slice(width, width + self.shape[axis])
-        return index
 
     def slab(self, array: Any, axis: int, first: int, last: int) -> Any:
         """`array` without its first `first` and its last -`last` entries along one axis."""

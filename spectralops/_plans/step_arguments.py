@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from spectralops import _arrays, _checks, _dispatch, boundary
 from spectralops._plans import schemes, spectral_steps, stability
 from spectralops._plans.steps import StepPlan, build, geometry_of
-from spectralops._plans.terms import FORMS, SCHEMES, Advection, Diffusion, Field, SelfAdvection, Source, Term
+from spectralops._plans.terms import FORMS, SCHEMES, Advection, Diffusion, Field, Pointwise, SelfAdvection, Source, Term
 
 __all__ = ["Options", "advection", "prepare", "run"]
 
@@ -104,8 +105,49 @@ def run(op: str, u: Any, dx: Any, dt: Any, terms: Named, options: Options, out: 
     """Plan a step for u and take it."""
     home, spec = _arrays.describe(op, "u", u)
     default = _arrays.default_float(home)
+    if _numbers_only(dx, dt, terms, options):
+        plan = _plan_of_numbers(op, spec.shape, spec.dtype, dx, dt, terms, home.kind, default, *options)
+        return plan(u, out=out, workers=workers)
     plan, arrays = prepare(op, spec.shape, spec.dtype, dx, dt, terms, options, home.kind, default, stacklevel=5)
     return plan(u, *arrays, out=out, workers=workers)
+
+
+@lru_cache(maxsize=512, typed=True)
+def _plan_of_numbers(
+    op: str,
+    shape: tuple[int, ...],
+    dtype: str,
+    dx: Any,
+    dt: Any,
+    terms: Named,
+    device: str,
+    default: str,
+    *options: Any,
+) -> StepPlan:
+    """The plan of a step without arrays, found again by its arguments as the caller wrote them."""
+    return prepare(op, shape, dtype, dx, dt, terms, Options(*options), device, default)[0]
+
+
+def _numbers_only(dx: Any, dt: Any, terms: Named, options: Options) -> bool:
+    """Whether the arguments alone decide the plan, and can be looked up: no arrays, functions or warnings to give."""
+    if options.mask is not None or options.on_unstable == "warn" or not _is_number(dt):
+        return False
+    values = [dx, 0.0 if options.source is None else options.source]
+    for _, term in terms:
+        if isinstance(term, Pointwise):
+            return False
+        values.append(getattr(term, "nu", getattr(term, "velocity", getattr(term, "rate", 0.0))))
+    if not all(_is_number(v) or (type(v) is tuple and all(map(_is_number, v))) for v in values):
+        return False
+    try:
+        hash(options)
+    except TypeError:  # a dict or a list
+        return False
+    return True
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number)
 
 
 def prepare(
