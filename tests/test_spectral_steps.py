@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from support import EPS, assert_close, random_array
 
 import spectralops as so
 from spectralops._arrays import ArraySpec
-from spectralops._plans import grid, transform
+from spectralops._plans import grid, spectral_steps, transform
 from spectralops.boundary import Dirichlet, Hold, Neumann, Outflow, Periodic, Reflect, Robin
 
 P, R, D = Periodic(), Reflect(), Dirichlet(0.0)
@@ -386,3 +387,17 @@ def test_arrays_may_be_specifications() -> None:
     )
     assert plan.method == "spectral"
     assert plan.spectral.instances == (1,)
+
+
+def test_the_tuned_backend_has_stencils_only() -> None:
+    plan = so.plan_diffusion_step((8,), "float64", 1.0, 0.1, 1.0, steps=60)
+    tuned = replace(plan.geometry, backend="cpu")
+
+    def choose(method: str, backend: str | None):
+        return spectral_steps.choose(tuned, plan.terms, "euler", 60, method, backend)
+
+    assert choose("auto", "cpu") == ("stencil", tuned)
+    assert choose("stencil", None) == ("stencil", tuned)
+    assert choose("auto", None) == choose("spectral", None) == ("spectral", replace(tuned, backend="numpy"))
+    with pytest.raises(so.UnsupportedError, match=r"'stencil' or 'auto', since backend 'cpu' has stencils only$"):
+        choose("spectral", "cpu")
