@@ -372,7 +372,7 @@ class _Current:
             return
         cupy = _cupy()
         index = int(self._home.device.partition(":")[2])
-        contexts = [cupy.cuda.Device(index)]
+        contexts = [cupy.cuda.Device(index)] if cupy.cuda.runtime.getDevice() != index else []
         if self._home.library == "torch":
             stream = sys.modules["torch"].cuda.current_stream(index)
             contexts.append(cupy.cuda.Stream.from_external(stream))

@@ -15,7 +15,6 @@ from libraries import library
 from support import assert_close, tolerance
 
 import spectralops.fft as fft
-from spectralops.fft._hermitian import hermitian_array, hermitian_tensor
 
 NORMS = ("backward", "ortho", "forward")
 
@@ -297,43 +296,36 @@ def test_prf01_large_prime_length(lib: Any) -> None:
     assert_close(lib.read(fft.fft(lib.make(x))), expected, 1e-12)
 
 
-SPECTRA = [((7,), (0,), (6,)), ((7,), (0,), (13,)), ((4, 5), (0, 1), (4, 8)), ((3, 4, 5), (2, 0, 1), (4, 5, 3))]
-SPECTRA += [((3, 4, 5), (0, 1), (3, 1)), ((2, 3), (0, 1), (2, 2)), ((5, 4), (1, 0), (3, 16))]
-
-
-@pytest.mark.parametrize("which", ["array", "tensor"])
-@pytest.mark.parametrize(("shape", "axes", "sizes"), SPECTRA, ids=str)
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
-def test_hermitian_spectra_have_the_same_real_inverse(
-    dtype: str, shape: Any, axes: Any, sizes: Any, which: str, rng: np.random.Generator
-) -> None:
-    """What is taken out is just what the real inverse ignores, and nothing is left of it."""
-    from fft_cases import hermitian_fault
-
-    x = rng.standard_normal(shape).astype(dtype)
-    if dtype == "complex128":
-        x += 1j * rng.standard_normal(shape)
-    before = x.copy()
-    if which == "array":
-        spectrum = hermitian_array(x, sizes, axes, "complex128")
-    else:
-        torch = pytest.importorskip("torch")
-        spectrum = hermitian_tensor(torch.from_numpy(x), sizes, axes).numpy()
-    assert np.array_equal(x, before)
-    assert spectrum.dtype == np.complex128
-    assert hermitian_fault(spectrum, sizes[-1], axes) < 1e-15
-    assert_close(scipy.fft.irfftn(spectrum, sizes, axes), scipy.fft.irfftn(x, sizes, axes), 1e-14)
-
-
 def test_the_pretended_engine_refuses_what_cufft_gets_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The canary of the tests above: without the correction they would fail."""
+    """The canary of the tests on it: handed the spectrum as it is, it fails."""
     pretend_cupy(monkeypatch)
     x = np.ones((4, 3), complex)
     x[0, 0] += 1j
+    engine = sys.modules["cupyx.scipy.fft"]
     with pytest.raises(AssertionError, match="cuFFT would let this through"):
-        sys.modules["cupyx.scipy.fft"].irfft2(x, [4, 4], (0, 1), None)
-    with pytest.raises(AssertionError, match="cuFFT would let this through"):
-        sys.modules["cupyx.scipy.fft"].irfft(x, 4, -1, None)
+        engine.irfft(x, 4, -1, None)
+    with pytest.raises(AssertionError, match="cuFFT would mix this up"):
+        engine.irfft2(x, [4, 4], (0, 1), None)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 8])
+@pytest.mark.parametrize("op", ["irfft", "hfft"])
+def test_only_dc_and_nyquist_lose_their_imaginary_part(op: str, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    lib = pretend_cupy(monkeypatch)
+    seen = []
+
+    def engine(x: np.ndarray, *arguments: object, **options: object) -> np.ndarray:
+        seen.append(np.array(x))
+        return x.real
+
+    monkeypatch.setattr(sys.modules["cupyx.scipy.fft"], op, engine)
+    x = np.arange(1, 10) + 1j * np.arange(11, 20)  # longer than the half that counts
+    getattr(fft, op)(lib.make(x), n)
+    half = x[: n // 2 + 1].copy()
+    half.imag[0] = 0
+    if n % 2 == 0:
+        half.imag[-1] = 0
+    assert np.array_equal(seen[0], half)
 
 
 @pytest.mark.parametrize("op", ["fft", "rfftn", "irfft", "dct"])

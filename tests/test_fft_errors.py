@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any
 
 import numpy as np
@@ -182,19 +183,28 @@ def test_plans_are_for_cupy(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
             getattr(fft, op)(x, plan="any")
 
 
-def test_plans_reach_cupyx(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
+@pytest.mark.parametrize("active", [False, True], ids=["argument", "context"])
+def test_plans_reach_cupyx(active: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan fits one transform, so with one the real inverse is the engine's own."""
     x = open_library("pretended-cupy", monkeypatch).make(np.ones((4, 4)))
     seen = []
-    for op in ("fft", "fftn", "irfft2"):
-        monkeypatch.setattr(
-            sys.modules["cupyx.scipy.fft"], op, lambda x, *arguments, plan: seen.append((*arguments[2:], plan))
-        )
-    fft.fft(x, plan="mine")
-    fft.fftn(x, overwrite_x=True, norm="ortho", plan="mine")
-    fft.hfft2(x, plan="mine")
-    assert seen == [(None, False, "mine"), ("ortho", True, "mine"), ("forward", True, "mine")]
+
+    def engine(x: Any, size: Any, axes: Any, *more: Any, plan: Any) -> None:
+        seen.append((size, axes, *more, plan))
+
+    for op in ("fft", "fftn", "hfft2"):
+        monkeypatch.setattr(sys.modules["cupyx.scipy.fft"], op, engine)
+    plan = None if active else "mine"
+    if active:
+        monkeypatch.setattr(sys.modules["cupy"].cuda.cufft, "get_current_plan", lambda: "mine")
+    fft.fft(x, plan=plan)
+    fft.fftn(x, overwrite_x=True, norm="ortho", plan=plan)
+    fft.hfft2(x, plan=plan)
+    assert seen == [
+        (4, 1, None, False, plan),
+        ([4, 4], (0, 1), "ortho", True, plan),
+        ([4, 6], (0, 1), None, False, plan),
+    ]
 
 
 @pytest.mark.parametrize("name", HOST_LIBRARIES)

@@ -13,7 +13,7 @@ from support import assert_close, tolerance
 
 import spectralops.fft as fft
 from spectralops._arrays import dtype_name
-from spectralops.fft._hermitian import hermitian_tensor
+from spectralops.fft._engines import _real_output
 
 torch = pytest.importorskip("torch")
 
@@ -32,14 +32,25 @@ def test_gradients_of_every_order_are_right(op: str, rng: np.random.Generator) -
 
 
 @pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 4)], ids=str)
-@pytest.mark.parametrize("last", [5, 6])
-def test_gradients_of_the_correction_for_cufft(shape: tuple[int, ...], last: int, rng: np.random.Generator) -> None:
-    x = variable(rng, "irfft", shape)
+@pytest.mark.parametrize("last", [4, 5, 6, 9])
+@pytest.mark.parametrize("op", ["irfftn", "hfftn"])
+def test_the_real_inverse_off_the_host(op: str, shape: tuple[int, ...], last: int, rng: np.random.Generator) -> None:
+    """What CUDA tensors go through, run on the host: values and gradients are those of torch on the host."""
+    x = variable(rng, op, shape)
     sizes, axes = (*shape[:-1], last), tuple(range(len(shape)))
-    assert torch.autograd.gradcheck(lambda x: torch.fft.irfftn(hermitian_tensor(x, sizes, axes), sizes, axes), (x,))
-    corrected = torch.autograd.grad(torch.fft.irfftn(hermitian_tensor(x, sizes, axes), sizes, axes).sum(), x)[0]
-    plain = torch.autograd.grad(torch.fft.irfftn(x, sizes, axes).sum(), x)[0]
-    assert torch.allclose(corrected, plain)
+
+    def corrected(x: Any) -> Any:
+        return _real_output(torch.fft, op, x, sizes, axes, "ortho")
+
+    def plain(x: Any) -> Any:
+        return getattr(torch.fft, op)(x, sizes, axes, "ortho")
+
+    before = x.detach().clone()
+    assert torch.allclose(corrected(x), plain(x), rtol=1e-13, atol=1e-13)
+    assert torch.equal(x, before)
+    assert torch.autograd.gradcheck(corrected, (x,))
+    ours, theirs = (torch.autograd.grad(f(x).square().sum(), x)[0] for f in (corrected, plain))
+    assert torch.allclose(ours, theirs, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("op", FOURIER)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -31,6 +32,21 @@ def lengths(
 
     The length is that of the side on which the signal is whole: of the result where that is real (`irfft`).
     """
+    try:
+        # The types belong to the key, because 2.0 equals 2 and must not pass for it.
+        return _lengths(op, shape, size, axes, norm, kind, (type(size), type(axes), _types(size), _types(axes)))
+    except TypeError:  # a list is not hashable, or an argument is at fault, which is said again
+        return _lengths.__wrapped__(op, shape, size, axes, norm, kind, ())
+
+
+def _types(value: Any) -> tuple[type, ...]:
+    return tuple(map(type, value)) if isinstance(value, tuple) else ()
+
+
+@lru_cache(maxsize=512)
+def _lengths(
+    op: str, shape: tuple[int, ...], size: Any, axes: Any, norm: Any, kind: Any, types: tuple[Any, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     if norm is not None:
         _checks.choice(op, "norm", norm, NORMS)
     if op[-1] in "2n":
@@ -116,6 +132,7 @@ def _integers(op: str, name: str, value: Any) -> tuple[int, ...]:
         raise TypeError(f"{op}: {name} is {value!r}, but must be integers") from error
 
 
+@lru_cache(maxsize=512)
 def transform_dtype(op: str, dtype: str, default: str, name: str = "x") -> tuple[str, str]:
     """The dtypes that a transform computes in and returns: those of SciPy, which has no 16-bit result."""
     compute = _checks.compute_dtype(_checks.inexact_dtype(op, dtype, name, default))

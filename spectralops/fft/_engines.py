@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ import scipy.fft
 from spectralops import _arrays, _checks
 from spectralops.fft import _arguments
 from spectralops.fft._arguments import REAL_OUTPUT
-from spectralops.fft._hermitian import hermitian_array, hermitian_tensor
 from spectralops.fft._trigonometric import trigonometric
 
 __all__ = ["hankel", "real_transform", "shift", "transform"]
@@ -24,7 +24,6 @@ __all__ = ["hankel", "real_transform", "shift", "transform"]
 NUMBERS = frozenset("fciub")
 # What SciPy takes through numpy.asarray; arrays of all other libraries are served by their own kind.
 ARRAY_LIKE = (None, "numpy", "xarray")
-OPPOSITE = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
 def transform(op: str, x: Any, size: Any, axes: Any, norm: Any, overwrite_x: bool, workers: Any, plan: Any) -> Any:
@@ -78,37 +77,65 @@ def _as_numpy(op: str, x: Any) -> np.ndarray[Any, Any]:
 def _torch(op: str, x: Any, size: Any, axes: Any, norm: Any) -> Any:
     """torch.fft, which differentiates; the result is defined as NumPy's also where it runs on cuFFT."""
     torch = sys.modules["torch"]
-    name = _arrays.dtype_name(x.dtype)
-    # torch keeps complex halves to powers of two on a GPU, and has none on the host.
-    name = "complex64" if name == "complex32" else name
-    compute, result = _arguments.transform_dtype(op, name, _arrays.dtype_name(torch.get_default_dtype()))
+    compute, result = _torch_dtypes(op, x.dtype, torch.get_default_dtype())
     sizes, axes = _arguments.lengths(op, tuple(x.shape), size, axes, norm)
     if not axes:
         return x
-    x = x.to(getattr(torch, compute))
-    shape = _arguments.result_shape(op, tuple(x.shape), sizes, axes)
-    if 0 in shape:  # the sum of nothing keeps an empty batch differentiable
-        return torch.zeros(shape, dtype=getattr(torch, result), device=x.device) + x.real.sum()
+    x = x if x.dtype == compute else x.to(compute)
+    if not x.numel() and 0 in (shape := _arguments.result_shape(op, tuple(x.shape), sizes, axes)):
+        # The sum of nothing keeps an empty batch differentiable.
+        return torch.zeros(shape, dtype=result, device=x.device) + x.real.sum()
     if op in REAL_OUTPUT and x.device.type != "cpu":
-        x = hermitian_tensor(x, sizes, axes)
-    return getattr(torch.fft, op)(x, *_arguments.spelled(op, sizes, axes), norm)
+        return _real_output(torch.fft, op, x, sizes, axes, norm)
+    length, axis = _arguments.spelled(op, sizes, axes)
+    # torch is quicker where it need not compare lengths.
+    return getattr(torch.fft, op)(x, None if size is None else length, axis, norm)
+
+
+@lru_cache(maxsize=512)
+def _torch_dtypes(op: str, dtype: Any, default: Any) -> tuple[Any, Any]:
+    torch = sys.modules["torch"]
+    name = _arrays.dtype_name(dtype)
+    # torch keeps complex halves to powers of two on a GPU, and has none on the host.
+    name = "complex64" if name == "complex32" else name
+    compute, result = _arguments.transform_dtype(op, name, _arrays.dtype_name(default))
+    return getattr(torch, compute), getattr(torch, result)
+
+
+def _real_output(
+    engine: Any, op: str, x: Any, sizes: tuple[int, ...], axes: tuple[int, ...], norm: Any, **options: Any
+) -> Any:
+    """irfft* and hfft* of torch or cupyx as NumPy defines them: the other axes first, then the half axis.
+
+    The imaginary parts of DC and Nyquist that are left by then are dropped, because cuFFT lets them through for some
+    lengths, and in several dimensions mixes them up with the rest.
+    """
+    n, axis = sizes[-1], axes[-1]
+    before = (slice(None),) * axis
+    if x.shape[axis] > n // 2 + 1:
+        x = x[(*before, slice(0, n // 2 + 1))]
+    inner, last = (engine.fftn, engine.hfft) if op[0] == "h" else (engine.ifftn, engine.irfft)
+    spectrum = inner(x, list(sizes[:-1]), axes[:-1], norm) if len(axes) > 1 else x + 0j
+    spectrum.imag[(*before, slice(0, None, n // 2) if n % 2 == 0 else slice(0, 1))] = 0
+    return last(spectrum, n, axis, norm, **options)
+
+
+def _module(name: str) -> Any:
+    return sys.modules.get(name) or importlib.import_module(name)
 
 
 def _cupyx(
     op: str, x: Any, sizes: tuple[int, ...], axes: tuple[int, ...], norm: Any, overwrite_x: bool, plan: Any
 ) -> Any:
     """cupyx.scipy.fft on a CuPy array of the dtype it computes in."""
-    engine = importlib.import_module("cupyx.scipy.fft")
+    engine, cupy = _module("cupyx.scipy.fft"), _module("cupy")
     shape = _arguments.result_shape(op, x.shape, sizes, axes)
     dtype = _arrays.dtype_name(x.dtype)
     if 0 in shape:
-        return importlib.import_module("cupy").empty(shape, _arguments.transform_dtype(op, dtype, dtype)[1])
-    if op in REAL_OUTPUT:
-        x = hermitian_array(x, sizes, axes, _checks.complex_dtype(dtype))
-        overwrite_x = True
-        if op[0] == "h":
-            op, norm = f"ir{op[1:]}", OPPOSITE[norm]
-            x.imag *= -1
+        return cupy.empty(shape, _arguments.transform_dtype(op, dtype, dtype)[1])
+    # A plan, also one that is active as a context, fits the one transform that the caller made it for.
+    if op in REAL_OUTPUT and plan is None and cupy.cuda.cufft.get_current_plan() is None:
+        return _real_output(engine, op, x, sizes, axes, norm, overwrite_x=True)
     return getattr(engine, op)(x, *_arguments.spelled(op, sizes, axes), norm, overwrite_x, plan=plan)
 
 
@@ -120,7 +147,7 @@ def _bridged(op: str, name: str, x: Any, home: _arrays.Home, spec: _arrays.Array
         if home.library == "cupy":
             return result
         # DLPack carries no negative strides, and torch aborts the process over them (DLP02).
-        xp: Any = np if home.kind == "cpu" else sys.modules["cupy"]
+        xp: Any = np if home.kind == "cpu" else _module("cupy")
         return _arrays.give_back(xp.ascontiguousarray(result, dtype=result_dtype), result_dtype, home)
 
 
@@ -156,7 +183,7 @@ def hankel(op: str, name: str, x: Any, *arguments: Any) -> Any:
         return getattr(scipy.fft, op)(x, *arguments)
     home, spec = _arrays.describe(op, name, x)
     _check_hankel(op, name, spec.shape, spec.dtype, arguments[0])
-    engine = scipy.fft if home.kind == "cpu" else importlib.import_module("cupyx.scipy.fft")
+    engine = scipy.fft if home.kind == "cpu" else _module("cupyx.scipy.fft")
     return _bridged(op, name, x, home, spec, lambda native: getattr(engine, op)(native, *arguments))
 
 
@@ -177,9 +204,9 @@ def shift(op: str, x: Any, axes: Any) -> Any:
     if library in ARRAY_LIKE:
         return getattr(np.fft, op)(x, axes)
     if library == "cupy":
-        return getattr(importlib.import_module("cupy").fft, op)(x, axes)
+        return getattr(_module("cupy").fft, op)(x, axes)
     home, spec = _arrays.describe(op, "x", x)
     native = _arrays.adopt(x, spec.dtype, home)
-    xp: Any = np if home.kind == "cpu" else importlib.import_module("cupy")
+    xp: Any = np if home.kind == "cpu" else _module("cupy")
     with _arrays.on_device(home):
         return _arrays.give_back(xp.ascontiguousarray(getattr(xp.fft, op)(native, axes)), spec.dtype, home)
