@@ -252,9 +252,10 @@ def _clock(
 ) -> Clock:
     if (steps is None) == (t_end is None):
         raise ValueError(f"solve: steps is {steps} and t_end is {t_end}, but exactly one of them must be given")
-    span = None if t_end is None else _checks.number("solve", "t_end", t_end) - t0
+    end = None if t_end is None else _checks.number("solve", "t_end", t_end)
+    span = None if end is None else end - t0
     if span is not None and span < 0:
-        raise ValueError(f"solve: t_end is {t_end}, but must not be before t0 = {t0}")
+        raise ValueError(f"solve: t_end is {end}, but must not be before t0 = {t0}")
     size = stepper.own_dt if dt is None else _checks.positive("solve", "dt", dt)
     if size is None and (stepper.requires_dt or span is not None):
         by_time = isinstance(save_every, float | np.floating)
@@ -262,17 +263,18 @@ def _clock(
     if span is None:
         return Clock(t0, size, _count("steps", steps, least=0))
     assert size is not None
+    assert end is not None
     ratio = span / size
     full = round(ratio)
-    if abs(ratio - full) <= 8 * np.finfo(float).eps * max(ratio, 1.0):  # t_end/dt is whole but for its rounding
-        return Clock(t0, size, full, t_end=t_end)
+    if abs(ratio - full) <= 8 * np.finfo(float).eps * max(ratio, abs(t0) / size, abs(end) / size, 1.0):  # rounding
+        return Clock(t0, size, full, t_end=end)
     full = math.floor(ratio)
     if not stepper.takes_dt:
         raise ValueError(
-            f"solve: t_end is {t_end}, but must be t0 plus a whole number of steps of dt = {size} for a step that "
+            f"solve: t_end is {end}, but must be t0 plus a whole number of steps of dt = {size} for a step that "
             f"takes no dt; pass dt={span / max(full, 1)!r} or such a t_end"
         )
-    return Clock(t0, size, full, span - full * size, t_end)
+    return Clock(t0, size, full, span - full * size, end)
 
 
 def _pick_dt(stepper: Stepper, u0: Any, t0: float, whole: float | None) -> float:

@@ -64,6 +64,11 @@ def test_rounding_of_the_quotient_makes_no_extra_step(t_end, dt, steps):
     assert seen == [steps]
 
 
+def test_rounding_of_large_times_makes_no_extra_step():
+    solution = solve(halve, np.ones(1), t0=1e6, t_end=1e6 + 0.3, dt=0.1)
+    assert (solution.steps, solution.t) == (3, 1e6 + 0.3)
+
+
 def test_last_step_is_shortened_to_hit_the_end():
     step = Recording(relax)
     solution = solve(step, np.ones(1), t_end=1.0, dt=0.375)
