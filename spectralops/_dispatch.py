@@ -20,7 +20,7 @@ from spectralops.errors import UnsupportedError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["BACKENDS", "SUPPORT", "Plan", "Support", "execute", "observe", "select"]
+__all__ = ["BACKENDS", "SUPPORT", "Plan", "Support", "algorithm", "execute", "observe", "select"]
 
 # Device kind of each backend, the preferred ones first.
 #   cpu        tuned executors in _cpu/
@@ -72,7 +72,7 @@ SUPPORT: dict[tuple[str, str], Support] = {
         cupy="_plain.convolution",
         reference="_reference.convolution",
     ),
-    **_rows(STEPS, REALS, numpy="_plain.steps", cupy="_plain.steps", reference="_reference.steps"),
+    **_rows(STEPS, REALS, cpu="_cpu.steps", numpy="_plain.steps", cupy="_plain.steps", reference="_reference.steps"),
     **_rows(STENCILS, ALL, numpy="_plain.stencils", cupy="_plain.stencils", reference="_reference.stencils"),
     **_rows(
         ("diffusion_filter",),
@@ -145,6 +145,12 @@ def executor(op: str, backend: str) -> Callable[..., None]:
     """The function that runs `op` on `backend`, loaded on first use."""
     function: Callable[..., None] = getattr(importlib.import_module(SUPPORT[op, backend].module), op)
     return function
+
+
+def algorithm(plan: Plan) -> str:
+    """How the plan's executor works, for `explain`: asked of its module, which decides at each call."""
+    words: str = importlib.import_module(SUPPORT[plan.op, plan.backend].module).algorithm(plan)
+    return words
 
 
 # Called as observer(plan, native_arrays, native_result) after each execution; debug() and explain() set it.

@@ -379,6 +379,29 @@ def test_explain_says_what_runs():
     ]
 
 
+def test_explain_says_why_the_engine_is_not_used(monkeypatch):
+    """Lengths with other primes, more than three axes, or switched off; one axis is named as rows."""
+
+    def runs(*shape, axes=None):
+        text = plan_spectral_filter(shape, "float64", transfer.gaussian(1.0), axes=axes).explain()
+        return next(line for line in text.splitlines() if "runs:" in line)
+
+    assert "runs: scipy.fft (the vector engine takes lengths with prime factors up to 7, and 22 has 11)" in runs(22)
+    assert "runs: scipy.fft (the vector engine takes 1 to 3 axes, not 4)" in runs(2, 2, 2, 2, axes=(0, 1, 2, 3))
+    assert "as many rows as a vector has lanes at a time" in runs(12)
+    monkeypatch.setenv("SPECTRALOPS_NUMBA", "0")
+    assert "runs: scipy.fft (SPECTRALOPS_NUMBA=0 switches the vector engine off), " in runs(12)
+
+
+@pytest.mark.parametrize("shape", [(3, 12, 20), (12,), (2, 3, 10, 12)])
+def test_both_engines_agree(shape, rng, monkeypatch):
+    x = rng.standard_normal(shape)
+    options = {"pad_width": 2, "pad_mode": "reflect"} if len(shape) == 3 else {}
+    vectors = spectral_filter(x, transfer.gaussian(2.0), **options)
+    monkeypatch.setenv("SPECTRALOPS_NUMBA", "0")
+    assert np.abs(spectral_filter(x, transfer.gaussian(2.0), **options) - vectors).max() < 1e-14
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -586,6 +609,7 @@ def test_plans_do_not_keep_callables_alive():
 )
 def test_blocks_are_shared_among_workers(batch, workers, expected, monkeypatch):
     """As many blocks as workers where there are images enough; a lone image leaves the threads to its transforms."""
+    monkeypatch.setenv("SPECTRALOPS_NUMBA", "0")
     seen = []
 
     def recorded(task, items, threads):

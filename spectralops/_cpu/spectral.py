@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from spectralops._cpu.resample import fourier_resample
 from spectralops._cpu.spectral_conv import spectral_conv
-from spectralops._cpu.spectral_filter import spectral_filter
+from spectralops._cpu.spectral_filter import algorithm, spectral_filter
 
-__all__ = ["fourier_resample", "spectral_conv", "spectral_filter"]
+__all__ = ["algorithm", "fourier_resample", "spectral_conv", "spectral_filter"]

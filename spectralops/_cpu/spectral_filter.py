@@ -1,4 +1,4 @@
-"""Filters on the host: a few images at a time through forward transform, product and inverse, all in cache."""
+"""Filters on the host: the vector engine where it covers the sizes, otherwise scipy.fft on a few images at a time."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import numpy as np
 from scipy import fft
 
 from spectralops._cpu.blocks import Index, blocks, run
+from spectralops._cpu.vector.choice import refusal
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral import SpectralFilterPlan
 
-__all__ = ["spectral_filter"]
+__all__ = ["algorithm", "spectral_filter"]
 
 Array = np.ndarray[Any, Any]
 Engine = Callable[["SpectralFilterPlan", Array, tuple[Array, ...], Array, int], None]
@@ -26,8 +27,39 @@ def spectral_filter(plan: SpectralFilterPlan, x: Array, *operands: Array, out: A
 
 
 def _engine(plan: SpectralFilterPlan) -> Engine:
-    """Who runs this plan: the place for a faster engine for the sizes, ranks and dtypes that it covers."""
-    return _by_scipy
+    """Who runs this plan."""
+    return _by_scipy if refusal(plan.sizes) else _by_vectors
+
+
+def algorithm(plan: SpectralFilterPlan) -> str:
+    """How this plan runs, in words, and why not faster."""
+    reason = refusal(plan.sizes)
+    if reason:
+        return (
+            f"scipy.fft ({reason}), {plan.block} transform(s) at a time so that the spectrum stays in cache, product "
+            "in place, blocks shared among workers"
+        )
+    unit = "as many rows as a vector has lanes" if len(plan.sizes) == 1 else "one image"
+    return (
+        f"vector engine, compiled by numba on first use: transform, product and inverse fused, {unit} at a time in "
+        "cache, shared among workers"
+    )
+
+
+def _by_vectors(plan: SpectralFilterPlan, x: Array, factors: tuple[Array, ...], out: Array, workers: int) -> None:
+    """All transforms, with the factors multiplied into one filter."""
+    from spectralops._cpu.vector.filters import filter_axes
+
+    transfer = factors[0]
+    for factor in factors[1:]:
+        transfer = transfer * factor
+    if not plan.padded:
+        filter_axes(x, transfer, out, plan.axes, workers)
+        return
+    x = _padded(plan, x)
+    result = np.empty(x.shape, out.dtype)
+    filter_axes(x, transfer, result, plan.axes, workers)
+    out[...] = _cropped(plan, result)
 
 
 def _by_scipy(plan: SpectralFilterPlan, x: Array, factors: tuple[Array, ...], out: Array, workers: int) -> None:
@@ -54,11 +86,7 @@ def _own(index: Index, factor: Array, axes: tuple[int, ...]) -> Index:
 def _filtered(plan: SpectralFilterPlan, x: Array, factors: list[Array], out: Array, workers: int) -> None:
     """One block."""
     if plan.padded:
-        widths = [(0, 0)] * x.ndim
-        for axis, width in zip(plan.axes, plan.pad, strict=True):
-            widths[axis] = width
-        mode: Any = {"zero": "constant"}.get(plan.pad_mode, plan.pad_mode)
-        x = np.pad(x, widths, mode=mode)
+        x = _padded(plan, x)
     halved = plan.grid.halved
     spectrum = (fft.rfftn if halved else fft.fftn)(x, axes=plan.axes, workers=workers)
     for factor in factors:
@@ -67,9 +95,19 @@ def _filtered(plan: SpectralFilterPlan, x: Array, factors: list[Array], out: Arr
         result = fft.irfftn(spectrum, s=plan.sizes, axes=plan.axes, overwrite_x=True, workers=workers)
     else:
         result = fft.ifftn(spectrum, axes=plan.axes, overwrite_x=True, workers=workers)
-    if plan.padded:
-        crop = [slice(None)] * x.ndim
-        for axis, (before, _) in zip(plan.axes, plan.pad, strict=True):
-            crop[axis] = slice(before, before + plan.in_shape[axis])
-        result = result[tuple(crop)]
-    out[...] = result
+    out[...] = _cropped(plan, result) if plan.padded else result
+
+
+def _padded(plan: SpectralFilterPlan, x: Array) -> Array:
+    widths = [(0, 0)] * x.ndim
+    for axis, width in zip(plan.axes, plan.pad, strict=True):
+        widths[axis] = width
+    mode: Any = {"zero": "constant"}.get(plan.pad_mode, plan.pad_mode)
+    return np.pad(x, widths, mode=mode)
+
+
+def _cropped(plan: SpectralFilterPlan, result: Array) -> Array:
+    crop = [slice(None)] * result.ndim
+    for axis, (before, _) in zip(plan.axes, plan.pad, strict=True):
+        crop[axis] = slice(before, before + plan.in_shape[axis])
+    return result[tuple(crop)]

@@ -213,10 +213,7 @@ class SpectralFilterPlan:
 
     def _algorithm_words(self) -> str:
         if self.backend == "cpu":
-            return (
-                f"scipy.fft, {self.block} transform(s) at a time so that the spectrum stays in cache, product in "
-                "place, blocks shared among workers"
-            )
+            return _dispatch.algorithm(self)
         if self.backend == "reference":
             return "dense matrices of the discrete Fourier transform in float64"
         library = "scipy.fft" if self.backend == "numpy" else "cupyx.scipy.fft"
