@@ -21,9 +21,10 @@ ROOT = Path(spectralops.__file__).parent
 OPERATORS = sorted({op for op, _ in SUPPORT})
 
 # What a module may import of the package at run time; a folder stands for all its modules.
-CORE = {"_arrays", "_checks", "_dispatch", "errors"}
+CORE = {"_arrays", "_checks", "_compiler", "_dispatch", "errors"}
 MAY_IMPORT = {
     "errors": set(),
+    "_compiler": set(),
     "_arrays": {"errors"},
     "_checks": {"_arrays", "errors"},
     "_dispatch": {"_arrays", "_checks", "errors"},
@@ -31,7 +32,7 @@ MAY_IMPORT = {
     "_plans": CORE | {"_plans", "boundary"},
     "_reference": {"_reference", "errors"},
     "_plain": {"_plain", "errors"},
-    "_cpu": {"_cpu", "errors"},
+    "_cpu": {"_cpu", "_compiler", "errors"},
     "fft": {"fft", "_arrays", "_checks", "errors"},
 }
 PUBLIC = CORE | {"_plans", "boundary"}

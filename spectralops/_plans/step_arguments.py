@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from spectralops import _arrays, _checks, _dispatch, boundary
-from spectralops._plans import schemes, spectral_steps, stability
+from spectralops._plans import schemes, spectral_steps, stability, step_kernels
 from spectralops._plans.steps import StepPlan, build, geometry_of
 from spectralops._plans.terms import FORMS, SCHEMES, Advection, Diffusion, Field, Pointwise, SelfAdvection, Source, Term
+from spectralops.errors import UnsupportedError
 
 __all__ = ["Options", "advection", "prepare", "run"]
 
@@ -201,7 +203,19 @@ def prepare(
         masked,
     )
     method, cells = spectral_steps.choose(cells, found, integrator, count, method, options.backend)
-    return build(cells, found, integrator, dt, count, method, stable_dt), operands.arrays
+    plan = build(cells, found, integrator, dt, count, method, stable_dt)
+    return _runnable(plan, options.backend), operands.arrays
+
+
+def _runnable(plan: StepPlan, chosen: str | None) -> StepPlan:
+    """The plan itself, or for NumPy where no compiled kernel runs it and the caller did not ask for one."""
+    reason = step_kernels.refusal(plan.kernel, plan.method) if plan.backend == "cpu" else ""
+    if not reason:
+        return plan
+    if chosen == "cpu":
+        raise UnsupportedError(f"{plan.op}: backend is 'cpu', but must be 'numpy' for this step: {reason}")
+    geometry = replace(plan.geometry, backend="numpy")
+    return build(geometry, plan.terms, plan.integrator, plan.dt, plan.steps, plan.method, plan.stable_dt)
 
 
 def _axes(op: str, axes: Any, ndim: int, dx: Any, terms: Named) -> tuple[int, ...]:

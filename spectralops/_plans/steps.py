@@ -11,6 +11,7 @@ import numpy as np
 from spectralops import _arrays, _checks, _dispatch, boundary
 from spectralops._plans import schemes, spectral_steps
 from spectralops._plans.spectral_steps import SpectralAdvance
+from spectralops._plans.step_kernels import compiled_kernel
 from spectralops._plans.terms import Advection, Diffusion, Field, Pointwise, Source, Term
 from spectralops.errors import UnsupportedError
 
@@ -133,6 +134,11 @@ class StepPlan:
         return self.geometry.dtype
 
     @property
+    def kernel(self) -> str | None:
+        """Compiled kernel that covers the step, None if none does."""
+        return compiled_kernel(self.update, self.geometry.axes, self.integrator)
+
+    @property
     def spectral(self) -> SpectralAdvance:
         """What the executors of ``method="spectral"`` need to know."""
         return SpectralAdvance.of(self)
@@ -214,6 +220,8 @@ class StepPlan:
         ]
         lines.append(f"largest stable dt known while planning: {self.stable_dt:.6g}")
         lines += spectral_steps.in_words(self)
+        if self.backend == "cpu":
+            lines.append(f"runs: {_dispatch.algorithm(self)}")
         lines.append(f"at least {self.bytes_moved} bytes moved, {self.flops} operations")
         return "\n".join(lines)
 

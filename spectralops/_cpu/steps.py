@@ -1,0 +1,28 @@
+"""Explicit steps on the host: the executors that the dispatcher finds by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spectralops._plans.steps import StepPlan
+
+__all__ = ["algorithm", "convection_step", "diffuse_convect_step", "diffusion_step", "pde_step"]
+
+
+def algorithm(plan: StepPlan) -> str:
+    """How this plan runs, in words."""
+    return (
+        f"kernel {plan.kernel!r} of the stencil engine, compiled by numba on first use: several steps per pass over "
+        "memory, tiles shared among workers"
+    )
+
+
+def pde_step(plan: StepPlan, u: Any, *fields: Any, out: Any, workers: int) -> None:
+    """Write u after the plan's steps to `out`."""
+    from spectralops._cpu.stencil.engine import advance  # loads numba
+
+    advance(plan, u, *fields, out=out, workers=workers)
+
+
+diffusion_step = convection_step = diffuse_convect_step = pde_step
