@@ -13,7 +13,11 @@ from spectralops._cpu.vector import host, kernels, tables
 
 __all__ = ["FilterLayout", "Job", "filter_layout", "image_job", "line_job", "volume_job"]
 
-SWEEP_BYTES = 128
+# Bytes of each row of an image that one sweep over its rows takes: whole runs of cache lines, more of them where every
+# row lies on a memory page of its own.
+SWEEP_BYTES = 256
+WIDE_SWEEP_BYTES = 512
+PAGE_BYTES = 4096
 # Strides of filters that a layout remembers.
 LAYOUTS_KEPT = 8
 # A row of a spectrum is one cache line longer than a power of two, lest its columns share a few sets of the cache.
@@ -57,7 +61,8 @@ def _column_fields(kind: str, length: int, numbers: int, dtype: str) -> tuple[di
     packed = tables.axis(length // 2 if kind == f.EVEN else length, dtype)
     roots = tables.untangling_roots(length, dtype)
     units = -(-numbers // breadth)
-    sweep = max(1, SWEEP_BYTES // (breadth * host.ITEM_BYTES[dtype]))
+    item = host.ITEM_BYTES[dtype]
+    sweep = max(1, (WIDE_SWEEP_BYTES if numbers * item >= PAGE_BYTES else SWEEP_BYTES) // (breadth * item))
     fields = {
         f.FORWARD: kernels.address("forward", dtype),
         f.INVERSE: kernels.address("inverse", dtype),

@@ -28,7 +28,7 @@ import llvmlite.binding as llvm
 
 from spectralops._cpu.vector import host
 
-__all__ = ["KERNELS", "address", "cache_directory", "kernel"]
+__all__ = ["KERNELS", "address", "cache_directory", "kernel", "warm_up"]
 
 # Module and arguments of each kernel: f pointer to numbers of its dtype, q pointer to 64-bit integers, i integer.
 KERNELS: dict[str, tuple[str, str]] = {
@@ -66,6 +66,13 @@ def kernel(name: str, dtype: str) -> Callable[..., int]:
 def address(name: str, dtype: str) -> int:
     """Where the kernel's machine code begins, for kernels that call it."""
     return _get(name, dtype)[0]
+
+
+def warm_up(dtypes: tuple[str, ...]) -> None:
+    """Load every kernel, compiling those that the cache on disk does not have."""
+    for dtype in dtypes:
+        for name in KERNELS:
+            kernel(name, dtype)
 
 
 def _get(name: str, dtype: str) -> tuple[int, Callable[..., int]]:

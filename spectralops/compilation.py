@@ -1,0 +1,40 @@
+"""Compiling ahead of time what the CPU backend compiles on first use."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+from spectralops import _checks
+
+__all__ = ["warmup"]
+
+
+def warmup(dtypes: Any = ("float32", "float64")) -> None:
+    """Compile the kernels of the CPU backend now rather than at the first call that needs each.
+
+    Compiled kernels are kept in the user's cache directory (or in ``SPECTRALOPS_CACHE_DIR``) for later processes, so
+    that one call after installation is enough, for instance while a container image is built. Where the kernels are
+    there already, this loads them. Without numba, or with ``SPECTRALOPS_NUMBA=0``, there is nothing to compile.
+
+    Parameters
+    ----------
+    dtypes : dtype or sequence of dtypes
+        The dtypes of the arrays to come. Kernels exist in float32 and float64: 16-bit types use the first, integers
+        the second, complex types that of their precision.
+
+    Raises
+    ------
+    TypeError
+        If one of them is not a dtype that the operators take.
+
+    Examples
+    --------
+    >>> import spectralops
+    >>> spectralops.warmup("float32")  # doctest: +SKIP
+    """
+    several = isinstance(dtypes, Sequence) and not isinstance(dtypes, str)
+    found = (_checks.inexact_dtype("warmup", one, "dtypes") for one in (dtypes if several else (dtypes,)))
+    real = dict.fromkeys(_checks.real_dtype(_checks.compute_dtype(one)) for one in found)
+    importlib.import_module("spectralops._cpu.warmup").warmup(tuple(real))
