@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+from step_engines import engine  # noqa: F401
 
 import spectralops as so
 from spectralops import (
@@ -22,6 +23,8 @@ from spectralops import (
     Source,
 )
 from spectralops._plans.stability import amplification, symbol
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 INTEGRATORS = ["euler", "rk2", "ssprk3", "rk4"]
 ORDER = {"euler": 1, "rk2": 2, "ssprk3": 3, "rk4": 4}

@@ -9,10 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from step_engines import engine  # noqa: F401
 
 import spectralops as so
 from spectralops import Dirichlet, Hold, Neumann, Outflow, Periodic, Reflect, Robin
 from spectralops._plans.stability import symbol
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 SCHEMES = ["upwind", "central", "upwind3", "weno5"]
 LINEAR = SCHEMES[:3]
