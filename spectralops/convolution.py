@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from spectralops import _arrays, _checks
+from spectralops._plans import conv2d as _conv2d
 from spectralops._plans import convolve as _convolve
+from spectralops._plans.conv2d import Conv2dPlan
 from spectralops._plans.convolve import ConvolvePlan
+from spectralops._plans.epilogue import Epilogue
 
-__all__ = ["convolve", "plan_convolve"]
+__all__ = ["Epilogue", "convolve", "fft_conv2d", "plan_convolve", "plan_fft_conv2d"]
 
 
 def convolve(
@@ -164,4 +167,171 @@ def plan_convolve(
     return _convolve.build(
         spec, kernel, mode=mode, boundary=boundary, fillvalue=fillvalue, axes=axes, method=method, backend=backend,
         device=device,
+    )  # fmt: skip
+
+
+def fft_conv2d(
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    /,
+    *,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | str = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    padding_mode: str = "zeros",
+    method: str = "auto",
+    epilogue: Epilogue | None = None,
+    out: Any = None,
+    workers: int | None = None,
+    backend: str | None = None,
+) -> Any:
+    r"""Cross-correlate images with the kernels of a convolution layer: ``torch.nn.functional.conv2d``.
+
+    .. math:: y_{n, o, i} = f\Big(\beta_o + \sum_{c, k} w_{o, c, k} \, \tilde x_{n, c, s i + d k}\Big)
+
+    where i and k run over rows and columns, c over the input channels of o's group, :math:`\tilde x` is x with its
+    padding, s the stride, d the dilation and f the epilogue. The kernel is neither reversed nor conjugated.
+
+    Parameters
+    ----------
+    x : array
+        Images, (N, C_in, H, W) or (C_in, H, W).
+    weight : array
+        Kernels, (C_out, C_in / groups, K_h, K_w).
+    bias : array, optional
+        (C_out,).
+    stride : int or (int, int), optional
+        Distance of the results in x, along rows and columns.
+    padding : int, (int, int), "same" or "valid", optional
+        Cells added on both sides, along rows and columns. "same" adds d (K - 1) in all, so that the result has the size
+        of x (stride 1 only); an odd number's extra cell lies below or to the right. "valid" adds none.
+    dilation : int or (int, int), optional
+        Distance in x of neighbouring elements of the kernel.
+    groups : int, optional
+        Number of independent groups of channels; C_in for a depthwise convolution.
+    padding_mode : {"zeros", "reflect", "replicate", "circular"}, optional
+        What the padding holds: zeros, x mirrored about its end values, its end values, or x periodically, as in
+        ``torch.nn.Conv2d``.
+    method : {"auto", "direct", "fft", "tiles"}, optional
+        Direct sums (a matrix product for several input channels), one transform per image, overlapping tiles
+        (overlap-save), or the quickest of them by a cost model of the shapes; ``plan_fft_conv2d(...).explain()`` says
+        which.
+    epilogue : Epilogue, optional
+        Scale, shift and activation, applied to each result while it is stored.
+    out : array, optional
+        Where to put the result; returned.
+    workers : int, optional
+        Threads, as in ``scipy.fft``.
+    backend : str, optional
+        The executor; by default the best for the array's device.
+
+    Returns
+    -------
+    array
+        (N, C_out, H_out, W_out), or without N as x is, with H_out = (H + padding - d (K_h - 1) - 1) // s + 1 and so on;
+        of the library, device and precision of the arguments. Integers and bool are computed in float64 (or the
+        library's own default), and so is their result.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of the wrong kind, the arguments live in different libraries or devices, or an activation is
+        asked for complex results.
+    ValueError
+        If shapes, channels and groups do not fit together, the kernel is larger than the padded image, or the padding
+        is larger than its mode allows (less than the size for "reflect", at most the size for "circular").
+    UnsupportedError
+        If no backend has the dtype.
+
+    See Also
+    --------
+    convolve : Convolution of one array with one kernel, in any number of dimensions.
+    spectral_conv : Kernels that are given by their spectrum.
+
+    Notes
+    -----
+    A NaN or an infinity in x makes every result that depends on it non-finite, by every method. Direct sums keep the
+    others finite; transforms spread it over the whole image, tiles over the tiles that contain it. "auto" judges by the
+    shapes and does not look at the data: ask for "direct" where non-finite values must stay local. Strided results are
+    computed densely by transforms and then thinned, which the cost model knows.
+
+    References
+    ----------
+    .. [1] M. Mathieu, M. Henaff and Y. LeCun, "Fast training of convolutional networks through FFTs",
+       arXiv:1312.5851, section 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import spectralops as so
+    >>> x, weight = np.arange(16.0).reshape(1, 4, 4), np.ones((1, 1, 3, 3))
+    >>> so.fft_conv2d(x, weight, np.array([-60.0]), epilogue=so.Epilogue(activation="relu"))
+    array([[[ 0.,  0.],
+            [21., 30.]]])
+    >>> so.fft_conv2d(x, weight, padding="same", padding_mode="circular")[0, 0]
+    array([60., 57., 66., 63.])
+    """
+    home, spec = _arrays.describe("fft_conv2d", "x", x)
+    plan = _conv2d.build(
+        spec, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups,
+        padding_mode=padding_mode, method=method, epilogue=epilogue, backend=backend, device=home.kind,
+        default=_arrays.default_float(home),
+    )  # fmt: skip
+    operands = (weight,) if bias is None else (weight, bias)
+    return plan(x, *operands, out=out, workers=workers)
+
+
+def plan_fft_conv2d(
+    shape: Sequence[int],
+    dtype: Any,
+    weight: Any,
+    bias: Any = None,
+    /,
+    *,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | str = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    padding_mode: str = "zeros",
+    method: str = "auto",
+    epilogue: Epilogue | None = None,
+    backend: str | None = None,
+    device: str = "cpu",
+) -> Conv2dPlan:
+    """Plan :func:`fft_conv2d` for images of one shape and dtype.
+
+    Parameters
+    ----------
+    shape, dtype
+        Of x.
+    weight, bias : array or ArraySpec
+        Of which only shape and dtype count.
+    stride, padding, dilation, groups, padding_mode, method, epilogue, backend
+        As in :func:`fft_conv2d`.
+    device : str, optional
+        Where the arrays will live: ``"cpu"`` or ``"cuda"``.
+
+    Returns
+    -------
+    Conv2dPlan
+        To be called as ``plan(x, weight, out=None, workers=None)``, with the bias after the weight if there is one.
+
+    Raises
+    ------
+    TypeError, ValueError, UnsupportedError
+        As :func:`fft_conv2d` does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> plan = plan_fft_conv2d((8, 16, 224, 224), "float32", np.ones((32, 16, 31, 31), "float32"), padding="same")
+    >>> plan.out_shape, plan.method
+    ((8, 32, 224, 224), 'tiles')
+    """
+    spec = _arrays.ArraySpec(_checks.shape("fft_conv2d", shape), _checks.dtype("fft_conv2d", dtype))
+    return _conv2d.build(
+        spec, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups,
+        padding_mode=padding_mode, method=method, epilogue=epilogue, backend=backend, device=device,
     )  # fmt: skip

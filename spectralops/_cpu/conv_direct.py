@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,10 +47,12 @@ def shifted_sums(
     tap_step: Sequence[int],
     stride: Sequence[int],
     workers: int,
+    finish: Callable[[Array, tuple[slice, ...]], None] | None = None,
 ) -> None:
     """out[n] = sum over taps j of b[j] * a[origin + tap_step * j + stride * n], nothing being added beyond the ends.
 
-    The last axes, as many as `origin` has entries, are summed over; those before broadcast.
+    The last axes, as many as `origin` has entries, are summed over; those before broadcast. Each block of results
+    and its slices of the batch axes are handed to `finish`.
     """
     d = len(origin)
     batch, sizes = out.shape[:-d], out.shape[-d:]
@@ -71,6 +73,8 @@ def shifted_sums(
             mine, addend = target[(..., *writes)], product[(..., *writes)]
             np.multiply(source[(..., *reads)], part(tap, lead), out=addend)
             np.add(mine, addend, out=mine)
+        if finish is not None:
+            finish(target, lead)
 
     run(one_block, batch_blocks((*batch, sizes[0]), max(1, BLOCK // int(np.prod(sizes[1:])))), workers)
 

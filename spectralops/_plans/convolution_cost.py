@@ -1,7 +1,8 @@
 """Cost model of the convolutions: operations and predicted time of each algorithm, and the best tile.
 
-The constants are rates of NumPy and SciPy on one core of a server processor, fitted to the executors with
-``benchmarks/fit_convolution.py``. Only their ratios matter, so they need no refitting for another machine of its kind.
+The constants are rates of NumPy and SciPy on one core of a server processor (AMD Zen 4), fitted to the executors'
+process time with ``python benchmarks/fit_convolution.py``, which prints both; predictions were within a factor of two
+and the choice mostly the quickest. Only the ratios matter, so other machines of this kind need no refitting.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from dataclasses import dataclass
 
 from spectralops._plans.transform import fast_size, fft_flops
 
-__all__ = ["Cost", "Linear", "choose"]
+__all__ = ["Cost", "Linear", "choose", "tile_candidates", "transform_seconds"]
 
 # Seconds. "Float" means one float32: float64 counts as two, complex64 as two, complex128 as four.
 TAP_CALL = 10e-6  # the calls for one tap on one block of outputs
-TAP = 0.9e-9  # multiply-add of one float by one tap
+TAP = 0.75e-9  # multiply-add of one float by one tap
 ROW_CALL = 4e-6  # one call of numpy.convolve
 ROW_OUTPUT = 20e-9  # one output of it: a dot product
 ROW_TAP = 0.12e-9  # one float in that dot product
@@ -50,7 +51,7 @@ def choose(costs: Sequence[Cost], method: str) -> Cost:
     return min(costs if method == "auto" else [c for c in costs if c.method == method], key=lambda c: c.seconds)
 
 
-def _transform_seconds(lengths: Sequence[int], floats: int, near: float) -> float:
+def transform_seconds(lengths: Sequence[int], floats: int, near: float) -> float:
     """One transform; `floats` per element: 1 or 2 for real, 2 or 4 for complex, of single or double precision."""
     size = math.prod(lengths)
     rate = near if 4 * floats * size <= NEAR_BYTES else FAR_TRANSFORM
@@ -166,5 +167,5 @@ class Linear:
         """`many` long arrays and `few` short ones, mostly zeros, forward; products; as many `back`."""
         floats, size, d = self.width * self.parts, math.prod(lengths), len(lengths)
         flops = (many + few + back) * fft_flops(lengths, self.parts == 1) + 6 * back * (size * self.parts // 2 + 1)
-        transforms = (many + few / d + back) * _transform_seconds(lengths, floats, near)
+        transforms = (many + few / d + back) * transform_seconds(lengths, floats, near)
         return Cost(method, lengths, flops, PASS * (d * passes + 1) + transforms + PRODUCT * floats * size * back)

@@ -1,0 +1,372 @@
+"""Plans of fft_conv2d: a multi-channel cross-correlation, and the algorithm that computes it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from spectralops import _checks, _dispatch
+from spectralops._arrays import ArraySpec, Operand
+from spectralops._plans import transform
+from spectralops._plans.conv2d_cost import Channels
+from spectralops._plans.convolution import METHODS, bytes_moved, explain_method, operand_dtype, result_dtype
+from spectralops._plans.convolution_cost import Cost, choose
+from spectralops._plans.epilogue import Epilogue
+from spectralops.errors import UnsupportedError
+
+__all__ = ["Conv2dPlan", "build"]
+
+OP = "fft_conv2d"
+PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Conv2dPlan:
+    """The plan of one cross-correlation: what a call with these shapes, dtypes and options will do.
+
+    Attributes
+    ----------
+    op, backend : str
+        The operator's name and the backend that runs it.
+    operands : tuple of Operand
+        x, weight, and bias if there is one.
+    out_shape : tuple of int
+        Shape of the result.
+    out_dtype : str
+        Its dtype.
+    stride, dilation : tuple of (int, int)
+        Distance between results, and between the elements of x that neighbouring elements of the kernel meet.
+    padding : tuple of (int, int)
+        Cells added (or, negative, taken away) before and after each axis: rows, then columns.
+    padding_mode : str
+        How they are filled.
+    groups : int
+        Independent groups of channels.
+    epilogue : Epilogue or None
+        What is done to each result while it is stored.
+    forward : Conv2dPlan or None
+        For an adjoint, the plan that it is the adjoint of.
+    requested : str
+        The `method` asked for.
+    cost : Cost
+        The algorithm that runs, its operations and transform lengths.
+    seconds : tuple of (str, float)
+        Predicted time of each algorithm.
+    """
+
+    op: str
+    backend: str
+    operands: tuple[Operand, ...]
+    out_shape: tuple[int, ...]
+    out_dtype: str
+    stride: Pair
+    dilation: Pair
+    padding: tuple[Pair, Pair]
+    padding_mode: str
+    groups: int
+    epilogue: Epilogue | None
+    forward: Conv2dPlan | None
+    requested: str
+    cost: Cost
+    seconds: tuple[tuple[str, float], ...]
+
+    @property
+    def in_shape(self) -> tuple[int, ...]:
+        """Shape of x."""
+        return self.operands[0].spec.shape
+
+    @property
+    def compute_dtype(self) -> str:
+        """Type of the arithmetic."""
+        return _checks.compute_dtype(self.out_dtype)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether `out` may be x: no."""
+        return False
+
+    @property
+    def method(self) -> str:
+        """The algorithm that runs: ``"direct"``, ``"fft"`` or ``"tiles"``."""
+        return self.cost.method
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Transform lengths of rows and columns; none for direct sums."""
+        return self.cost.lengths
+
+    @property
+    def kernel(self) -> Pair:
+        """The kernel's extent with its holes."""
+        return _extent(self.operands[1].spec.shape, self.dilation)
+
+    @property
+    def spread(self) -> Pair:
+        """Distance at which the elements of x are laid out, zeros between them: the stride of what is transposed."""
+        return self.forward.stride if self.forward else (1, 1)
+
+    @property
+    def halo(self) -> tuple[int, ...]:
+        """How far an output reaches along each axis of x, counted from where the kernel begins or ends."""
+        return (0,) * (len(self.in_shape) - 2) + tuple(k - 1 for k in self.kernel)
+
+    @property
+    def bytes_moved(self) -> int:
+        """Fewest bytes between memory and processor: the arguments in, the result out."""
+        return bytes_moved(self.operands, self.out_shape, self.out_dtype)
+
+    @property
+    def flops(self) -> int:
+        """Operations of the algorithm that runs, without bias and epilogue."""
+        return self.cost.flops
+
+    @property
+    def index_bits(self) -> int:
+        """32 or 64: the index width that reaches every element of the arrays, padding included."""
+        image = _padded(self.in_shape[-2:], self.spread, self.padding)
+        padded = (*self.in_shape[:-2], *image)
+        return _checks.index_bits(padded, self.operands[1].spec.shape, self.out_shape)
+
+    def adjoint(self) -> Conv2dPlan:
+        """Plan of the adjoint map of x -> y for a fixed weight: torch's conv_transpose2d with the conjugate weight.
+
+        It takes y and the same weight.
+
+        Raises
+        ------
+        UnsupportedError
+            If the map is not linear in x, or its adjoint is no convolution.
+        """
+        if self.forward is not None:
+            return self.forward
+        if len(self.operands) > 2 or self.epilogue is not None:
+            what = "bias" if len(self.operands) > 2 else "epilogue"
+            raise UnsupportedError(f"{OP}: {what} is given, but must be None for the map to be linear")
+        if self.padding_mode != "zeros" and any(map(any, self.padding)):
+            raise UnsupportedError(
+                f"{OP}: padding_mode is {self.padding_mode!r}, but must be 'zeros' "
+                "to have an adjoint that is a convolution"
+            )
+        x, weight = self.operands
+        if x.spec.dtype not in _checks.COMPLEXES and self.out_dtype in _checks.COMPLEXES:
+            raise UnsupportedError(
+                f"{OP}: x is {x.spec.dtype} and weight {weight.spec.dtype}, but both must be real, or x complex, "
+                "to have an adjoint that is a convolution"
+            )
+        y = ArraySpec(self.out_shape, self.out_dtype)
+        before, after = [], []
+        for n, m, k, s, (low, _) in zip(
+            self.in_shape[-2:], self.out_shape[-2:], self.kernel, self.stride, self.padding, strict=True
+        ):
+            before.append(k - 1 - low)
+            after.append(n + low - (m - 1) * s - 1)
+        padding = tuple(zip(before, after, strict=True))
+        return _build(
+            y, weight.spec, None, self.out_dtype, (1, 1), self.dilation, padding, "zeros", self.groups, None,
+            self, self.requested, self.backend,
+        )  # fmt: skip
+
+    def explain(self) -> str:
+        """What runs, in words."""
+        names = ", ".join(f"{o.name} {o.spec.dtype}{list(o.spec.shape)}" for o in self.operands)
+        adjoint = " (adjoint)" if self.forward else ""
+        return (
+            f"{OP}{adjoint} on backend {self.backend!r}: {names} -> {self.out_dtype}{list(self.out_shape)}\n"
+            f"stride {self.stride}, padding {self.padding} {self.padding_mode!r}, dilation {self.dilation}, "
+            f"groups {self.groups}, epilogue {self.epilogue}, computed in {self.compute_dtype}\n"
+            f"{explain_method(self.method, self.requested, self.lengths, self.seconds, self.backend)}"
+        )
+
+    def __call__(self, x: Any, *operands: Any, out: Any = None, workers: int | None = None) -> Any:
+        """Run the plan on arrays of the planned shapes and dtypes."""
+        return _dispatch.execute(self, (x, *operands), out=out, workers=workers)
+
+
+def build(
+    x: ArraySpec,
+    weight: Any,
+    bias: Any,
+    *,
+    stride: int | Sequence[int],
+    padding: int | Sequence[int] | str,
+    dilation: int | Sequence[int],
+    groups: int,
+    padding_mode: str,
+    method: str,
+    epilogue: Epilogue | None,
+    backend: str | None,
+    device: str,
+    default: str = "float64",
+) -> Conv2dPlan:
+    """Check and canonicalise the arguments of :func:`spectralops.fft_conv2d`, and plan it."""
+    weight = transform.array_spec(OP, "weight", weight)
+    bias = None if bias is None else transform.array_spec(OP, "bias", bias)
+    (groups,) = _sizes("groups", groups, 1)
+    _check_shapes(x, weight, bias, groups)
+    stride, dilation = _sizes("stride", stride, 2), _sizes("dilation", dilation, 2)
+    _checks.choice(OP, "padding_mode", padding_mode, PADDING_MODES)
+    _checks.choice(OP, "method", method, METHODS)
+    widths = _padding(padding, _extent(weight.shape, dilation), stride)
+    _check_sizes(x.shape, _extent(weight.shape, dilation), widths, padding_mode)
+    dtypes = {"x": x.dtype, "weight": weight.dtype} | ({"bias": bias.dtype} if bias else {})
+    out_dtype = result_dtype(OP, dtypes, default)
+    _check_epilogue(epilogue, weight.shape[0], out_dtype)
+    backend = _dispatch.select(OP, out_dtype, transform.device_kind(OP, device), backend)
+    return _build(
+        x, weight, bias, out_dtype, stride, dilation, widths, padding_mode, groups, epilogue, None, method, backend
+    )
+
+
+def _sizes(name: str, value: Any, count: int) -> tuple[int, ...]:
+    """Positive integers, a single one standing for all."""
+    sizes = _checks.shape(OP, value, name)
+    if len(sizes) == 1:
+        sizes *= count
+    if len(sizes) != count:
+        raise ValueError(f"{OP}: {name} has {len(sizes)} entries, but must have {count}")
+    if min(sizes) < 1:
+        raise ValueError(f"{OP}: {name} is {value}, but must be positive")
+    return sizes
+
+
+def _extent(weight: tuple[int, ...], dilation: tuple[int, ...]) -> Pair:
+    """Length of the kernel with its holes along rows and columns."""
+    rows, columns = (d * (k - 1) + 1 for k, d in zip(weight[-2:], dilation, strict=True))
+    return rows, columns
+
+
+def _padded(image: tuple[int, ...], spread: Pair, padding: tuple[Pair, Pair]) -> Pair:
+    """Size of an image after zeros between its elements, and padding around them."""
+    rows, columns = ((n - 1) * s + 1 + low + high for n, s, (low, high) in zip(image, spread, padding, strict=True))
+    return rows, columns
+
+
+def _check_shapes(x: ArraySpec, weight: ArraySpec, bias: ArraySpec | None, groups: int) -> None:
+    if len(x.shape) not in (3, 4):
+        raise ValueError(f"{OP}: x has {len(x.shape)} dimensions, but must have 4 (N, C, H, W) or 3 (C, H, W)")
+    if len(weight.shape) != 4:
+        raise ValueError(
+            f"{OP}: weight has {len(weight.shape)} dimensions, but must have 4 (C_out, C_in / groups, K_h, K_w)"
+        )
+    transform.check_lengths(OP, "x", x.shape, tuple(range(len(x.shape) - 3, len(x.shape))))
+    transform.check_lengths(OP, "weight", weight.shape, (0, 1, 2, 3))
+    channels, outputs = x.shape[-3], weight.shape[0]
+    if channels % groups or outputs % groups:
+        raise ValueError(
+            f"{OP}: groups is {groups}, but must divide the {channels} channels of x and the {outputs} of weight"
+        )
+    if channels != groups * weight.shape[1]:
+        raise ValueError(
+            f"{OP}: x has {channels} channels, but must have {groups * weight.shape[1]} "
+            f"for a weight of shape {weight.shape} and {groups} groups"
+        )
+    if bias is not None and bias.shape != (outputs,):
+        raise ValueError(f"{OP}: bias has shape {bias.shape}, but must have shape {(outputs,)}, one per output channel")
+
+
+def _padding(value: Any, kernel: Pair, stride: tuple[int, ...]) -> tuple[Pair, ...]:
+    """Cells before and after each axis; what "same" cannot halve goes after."""
+    if isinstance(value, str):
+        if _checks.choice(OP, "padding", value, ("same", "valid")) == "valid":
+            return ((0, 0), (0, 0))
+        if stride != (1, 1):
+            raise ValueError(f"{OP}: stride is {stride}, but must be 1 for padding 'same'")
+        return tuple(((k - 1) // 2, k - 1 - (k - 1) // 2) for k in kernel)
+    sizes = _checks.shape(OP, value, "padding")
+    if len(sizes) not in (1, 2):
+        raise ValueError(f"{OP}: padding has {len(sizes)} entries, but must have 2")
+    return (sizes[0],) * 2, (sizes[-1],) * 2
+
+
+def _check_sizes(x: tuple[int, ...], kernel: Pair, padding: tuple[Pair, ...], mode: str) -> None:
+    for name, n, k, widths in zip(("height", "width"), x[-2:], kernel, padding, strict=True):
+        most = {"reflect": n - 1, "circular": n}.get(mode, max(widths))
+        if max(widths) > most:
+            raise ValueError(
+                f"{OP}: padding is {max(widths)} for a {name} of {n}, but must be at most {most} "
+                f"for padding_mode {mode!r}"
+            )
+        if n + sum(widths) < k:
+            raise ValueError(
+                f"{OP}: x has {name} {n}, {n + sum(widths)} with padding, "
+                f"but must have at least the kernel's {k} (with dilation)"
+            )
+
+
+def _check_epilogue(epilogue: Any, outputs: int, out_dtype: str) -> None:
+    if epilogue is None:
+        return
+    if not isinstance(epilogue, Epilogue):
+        raise TypeError(f"{OP}: epilogue is a {type(epilogue).__name__}, but must be an Epilogue or None")
+    for name in ("scale", "shift"):
+        factor = getattr(epilogue, name)
+        if isinstance(factor, tuple) and len(factor) != outputs:
+            raise ValueError(
+                f"{OP}: epilogue.{name} has {len(factor)} entries, but must have {outputs}, one per output channel"
+            )
+    if epilogue.activation and out_dtype in _checks.COMPLEXES:
+        raise TypeError(
+            f"{OP}: epilogue.activation is {epilogue.activation!r}, but must be None for a result of dtype {out_dtype}"
+        )
+
+
+@lru_cache(maxsize=512)
+def _build(
+    x: ArraySpec,
+    weight: ArraySpec,
+    bias: ArraySpec | None,
+    out_dtype: str,
+    stride: Pair,
+    dilation: Pair,
+    padding: tuple[Pair, Pair],
+    padding_mode: str,
+    groups: int,
+    epilogue: Epilogue | None,
+    forward: Conv2dPlan | None,
+    method: str,
+    backend: str,
+) -> Conv2dPlan:
+    """The plan of canonical arguments."""
+    specs = {"x": x, "weight": weight} | ({"bias": bias} if bias else {})
+    operands = tuple(Operand(name, spec, operand_dtype(spec.dtype, out_dtype)) for name, spec in specs.items())
+    outputs, inputs = weight.shape[0] // groups, weight.shape[1]
+    if forward is not None:
+        outputs, inputs = inputs, outputs
+    image = _padded(x.shape[-2:], forward.stride if forward else (1, 1), padding)
+    kernel = _extent(weight.shape, dilation)
+    rows, columns = ((n - k) // s + 1 for n, k, s in zip(image, kernel, stride, strict=True))
+    costs = Channels(
+        batch=math.prod(x.shape[:-3]),
+        groups=groups,
+        inputs=inputs,
+        outputs=outputs,
+        image=image,
+        kernel=kernel,
+        result=(rows, columns),
+        taps=math.prod(weight.shape[2:]),
+        stride=stride,
+        is_complex=(x.dtype in _checks.COMPLEXES, weight.dtype in _checks.COMPLEXES),
+        width=2 if out_dtype in ("float64", "complex128") else 1,
+    ).costs()
+    return Conv2dPlan(
+        op=OP,
+        backend=backend,
+        operands=operands,
+        out_shape=(*x.shape[:-3], groups * outputs, rows, columns),
+        out_dtype=out_dtype,
+        stride=stride,
+        dilation=dilation,
+        padding=padding,
+        padding_mode=padding_mode,
+        groups=groups,
+        epilogue=epilogue,
+        forward=forward,
+        requested=method,
+        cost=choose(costs, method),
+        seconds=tuple((cost.method, cost.seconds) for cost in costs),
+    )

@@ -1,0 +1,662 @@
+"""fft_conv2d against PyTorch, SciPy and closed forms; padding, channels, epilogue, NaN and errors."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import signal, special
+from support import random_array
+
+import spectralops as so
+from spectralops._cpu import conv2d as executor
+from spectralops._cpu import conv_direct
+from spectralops._plans import conv2d as plans
+
+METHODS = ("direct", "fft", "tiles")
+BACKENDS = ("cpu", "numpy", "reference")
+
+
+def close(result, expected, rtol=1e-12):
+    assert result.shape == expected.shape
+    scale = np.abs(expected).max(initial=1e-300)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=rtol * scale)
+
+
+def by_torch(x, weight, bias=None, *, padding_mode="zeros", padding=0, **options):
+    """torch's layer, whose padding modes the functional form lacks."""
+    torch = pytest.importorskip("torch")
+    tensors = [None if a is None else torch.from_numpy(a) for a in (x, weight, bias)]
+    layer = torch.nn.Conv2d(
+        weight.shape[1] * options.get("groups", 1),
+        weight.shape[0],
+        weight.shape[2:],
+        padding=padding,
+        padding_mode=padding_mode,
+        bias=bias is not None,
+        dtype=tensors[1].dtype,
+        **options,
+    )
+    with torch.no_grad():
+        layer.weight[:] = tensors[1]
+        if bias is not None:
+            layer.bias[:] = tensors[2]
+        return layer(tensors[0]).numpy()
+
+
+SETTINGS = [
+    # size, kernel, stride, padding, dilation, groups: SHP08
+    ((13, 11), (3, 5), (1, 1), (1, 2), (1, 1), 1),
+    ((13, 11), (3, 5), (2, 3), (1, 2), (2, 1), 2),
+    ((12, 8), (3, 3), (1, 1), (1, 1), (1, 1), 4),
+    ((33, 128), (1, 1), (1, 1), (2, 1), (1, 1), 1),
+    ((9, 9), (9, 9), (1, 1), (0, 0), (1, 1), 1),
+    ((16, 16), (4, 2), (3, 2), (3, 1), (1, 3), 2),
+    ((40, 50), (2, 3), 2, 3, 3, 4),
+]
+
+
+@cache
+def settled(index, dtype):
+    """Arguments of one setting and torch's answer."""
+    size, kernel, stride, padding, dilation, groups = SETTINGS[index]
+    rng = np.random.default_rng(index)
+    x = random_array(rng, (2, 4, *size), dtype)
+    weight = random_array(rng, (8, 4 // groups, *kernel), dtype)
+    bias = random_array(rng, (8,), dtype)
+    options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    return (x, weight, bias), options, by_torch(x, weight, bias, **options)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("setting", range(len(SETTINGS)), ids=lambda i: str(SETTINGS[i]))
+def test_shp08_equals_torch(setting, dtype, method, backend):
+    """SHP08: stride, odd sizes, dilation, groups and bias, each axis on its own."""
+    arrays, options, expected = settled(setting, dtype)
+    close(so.fft_conv2d(*arrays, method=method, backend=backend, **options), expected)
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel:UserWarning")
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("dilation", [1, (2, 3)])
+@pytest.mark.parametrize("kernel", [(3, 3), (4, 2), (1, 6)], ids=str)
+def test_same_equals_torch(rng, kernel, dilation, method):
+    """Also the side on which an even kernel's extra cell lies."""
+    x, weight = rng.standard_normal((2, 3, 20, 21)), rng.standard_normal((2, 3, *kernel))
+    result = so.fft_conv2d(x, weight, padding="same", dilation=dilation, method=method)
+    assert result.shape == (2, 2, 20, 21)
+    close(result, by_torch(x, weight, padding="same", dilation=dilation))
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel:UserWarning")
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("mode", ["zeros", "reflect", "replicate", "circular"])
+@pytest.mark.parametrize("padding", [(0, 1), (2, 1), (2, 0), "same", 0])
+def test_shp06_padding_modes_equal_torch(rng, mode, padding, backend):
+    """SHP06: on the axis that was named."""
+    x, weight = rng.standard_normal((2, 3, 20, 10)), rng.standard_normal((2, 3, 4, 5))
+    result = so.fft_conv2d(x, weight, padding=padding, padding_mode=mode, backend=backend)
+    close(result, by_torch(x, weight, padding=padding, padding_mode=mode))
+
+
+@pytest.mark.parametrize(("mode", "words"), [("circular", "wrap"), ("reflect", "reflect"), ("replicate", "edge")])
+@pytest.mark.parametrize("padding", [(0, 1), (5, 0)], ids=str)
+def test_shp06_padding_modes_equal_numpy(rng, mode, words, padding):
+    x, weight = rng.standard_normal((1, 6, 20, 10)), rng.standard_normal((1, 6, 3, 3))
+    padded = np.pad(x, ((0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2), words)
+    expected = sum(signal.correlate2d(padded[0, c], weight[0, c], "valid") for c in range(6))
+    close(so.fft_conv2d(x, weight, padding=padding, padding_mode=mode)[0, 0], expected)
+
+
+def test_padding_may_reach_as_far_as_torch_allows(rng):
+    x, weight = rng.standard_normal((1, 1, 4, 5)), rng.standard_normal((1, 1, 2, 2))
+    for mode, padding in (("circular", (4, 5)), ("reflect", (3, 4)), ("replicate", (9, 9)), ("zeros", (9, 9))):
+        close(
+            so.fft_conv2d(x, weight, padding=padding, padding_mode=mode),
+            by_torch(x, weight, padding=padding, padding_mode=mode),
+        )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_is_correlation_not_convolution(method):
+    """An element of the kernel looks to where it lies; complex ones are not conjugated."""
+    x = np.arange(12.0).reshape(1, 3, 4)
+    weight = np.zeros((1, 1, 2, 3), complex)
+    weight[0, 0, 1, 2] = 1j
+    close(so.fft_conv2d(x, weight, method=method)[0], 1j * x[0, 1:, 2:])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("method", METHODS)
+def test_delta_returns_the_image(rng, method, backend):
+    x = rng.standard_normal((2, 3, 30, 41))
+    weight = np.zeros((3, 3, 3, 5))
+    weight[np.arange(3), [2, 0, 1], 1, 2] = 1
+    close(so.fft_conv2d(x, weight, padding="same", method=method, backend=backend), x[:, [2, 0, 1]])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_box_sums(method):
+    result = so.fft_conv2d(np.ones((1, 2, 5, 6)), np.ones((1, 2, 3, 3)), padding=1, method=method)
+    rows, columns = np.array([2, 3, 3, 3, 2.0]), np.array([2, 3, 3, 3, 3, 2.0])
+    close(result[0, 0], 2 * np.outer(rows, columns))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_channels_are_summed(rng, method):
+    x, weight = rng.standard_normal((3, 9, 8)), rng.standard_normal((2, 3, 4, 3))
+    expected = [sum(signal.correlate2d(x[c], w[c], "valid") for c in range(3)) for w in weight]
+    close(so.fft_conv2d(x, weight, method=method), np.array(expected))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_unbatched_is_a_batch_of_one(rng, method):
+    x, weight = rng.standard_normal((3, 9, 8)), rng.standard_normal((2, 3, 4, 3))
+    one = so.fft_conv2d(x, weight, method=method)
+    assert np.array_equal(so.fft_conv2d(x[None], weight, method=method)[0], one)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("method", METHODS)
+def test_lay04_empty_batch(method, backend):
+    """LAY04."""
+    result = so.fft_conv2d(np.ones((0, 3, 9, 8), "f4"), np.ones((2, 3, 4, 3), "f4"), method=method, backend=backend)
+    assert result.shape == (0, 2, 6, 6)
+    assert result.dtype == np.float32
+
+
+class TestBlocks:
+    """The same numbers whatever the blocks, which are made small enough here to be many."""
+
+    @pytest.fixture(autouse=True)
+    def small(self, monkeypatch):
+        monkeypatch.setattr(executor, "COLUMNS_BLOCK", 500)
+        monkeypatch.setattr(executor, "TILES_BLOCK", 9000)
+        monkeypatch.setattr(executor, "WEIGHTS_BLOCK", 2000)
+        monkeypatch.setattr(conv_direct, "BLOCK", 300)
+
+    @pytest.mark.parametrize("workers", [1, 3])
+    @pytest.mark.parametrize("method", METHODS)
+    @pytest.mark.parametrize("groups", [1, 2, 6])
+    @pytest.mark.parametrize("stride", [1, (3, 2)])
+    def test_equals_reference(self, rng, groups, stride, method, workers):
+        x, weight = rng.standard_normal((3, 6, 33, 29)), rng.standard_normal((12, 6 // groups, 3, 4))
+        bias = rng.standard_normal(12)
+        epilogue = so.Epilogue(rng.random(12), rng.random(12), "tanh")
+        options = {"groups": groups, "stride": stride, "padding": 2, "epilogue": epilogue}
+        result = so.fft_conv2d(x, weight, bias, method=method, workers=workers, **options)
+        close(result, so.fft_conv2d(x, weight, bias, backend="reference", **options))
+
+
+FORMULAS = {
+    None: lambda y: y,
+    "relu": lambda y: np.where(y > 0, y, 0),
+    "gelu": lambda y: y * special.ndtr(y),
+    "silu": lambda y: y / (1 + np.exp(-y)),
+    "tanh": np.tanh,
+}
+
+
+class TestEpilogue:
+    @pytest.mark.parametrize("backend", BACKENDS)
+    @pytest.mark.parametrize("activation", FORMULAS)
+    def test_formula(self, rng, activation, backend):
+        """Activation of scale * (correlation + bias) + shift, with a scale per channel."""
+        x, weight, bias = rng.standard_normal((2, 3, 9, 8)), rng.standard_normal((2, 3, 3, 3)), np.array([0.5, -1])
+        y = so.fft_conv2d(x, weight)
+        expected = FORMULAS[activation](np.array([2.0, -0.5])[:, None, None] * (y + bias[:, None, None]) + 0.25)
+        epilogue = so.Epilogue([2.0, -0.5], 0.25, activation)
+        close(so.fft_conv2d(x, weight, bias, epilogue=epilogue, backend=backend), expected)
+
+    @pytest.mark.parametrize("backend", BACKENDS)
+    @pytest.mark.parametrize(
+        ("activation", "name", "options"),
+        [
+            ("gelu", "gelu", {}),
+            ("gelu_tanh", "gelu", {"approximate": "tanh"}),
+            ("silu", "silu", {}),
+            ("relu", "relu", {}),
+        ],
+    )
+    def test_activations_equal_torch(self, activation, name, options, backend):
+        torch = pytest.importorskip("torch")
+        x = np.linspace(-6, 6, 121).reshape(1, 11, 11)
+        expected = getattr(torch.nn.functional, name)(torch.from_numpy(x), **options).numpy()
+        result = so.fft_conv2d(
+            x, np.ones((1, 1, 1, 1)), epilogue=so.Epilogue(activation=activation), backend=backend, method="direct"
+        )
+        np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-15)
+
+    @pytest.mark.parametrize("backend", BACKENDS)
+    def test_scale_and_shift_alone(self, rng, backend):
+        x, weight = rng.standard_normal((1, 6, 7)), rng.standard_normal((2, 1, 3, 3))
+        y = so.fft_conv2d(x, weight)
+        close(so.fft_conv2d(x, weight, epilogue=so.Epilogue(scale=3), backend=backend), 3 * y)
+        close(so.fft_conv2d(x, weight, epilogue=so.Epilogue(shift=(1, 2)), backend=backend), y + [[[1]], [[2]]])
+
+    @pytest.mark.parametrize("backend", BACKENDS)
+    def test_keeps_nan(self, backend):
+        x = np.full((1, 1, 2), np.nan)
+        for activation in ("relu", "gelu", "gelu_tanh", "silu", "tanh"):
+            epilogue = so.Epilogue(activation=activation)
+            result = so.fft_conv2d(x, np.ones((1, 1, 1, 1)), epilogue=epilogue, backend=backend, method="direct")
+            assert np.isnan(result).all(), activation
+
+    def test_is_a_value(self):
+        epilogue = so.Epilogue(np.array([1.0, 2.0]), np.float32(3), "relu")
+        assert epilogue == so.Epilogue((1, 2), 3, "relu")
+        assert (epilogue.scale, epilogue.shift) == ((1.0, 2.0), 3.0)
+        assert hash(epilogue) == hash(pickle.loads(pickle.dumps(epilogue)))
+        assert so.Epilogue() == so.Epilogue(None, None, None)
+
+    @pytest.mark.parametrize(
+        ("arguments", "kind", "text"),
+        [
+            (
+                {"activation": "elu"},
+                ValueError,
+                "Epilogue: activation is 'elu', but must be 'relu', 'gelu', ",
+            ),
+            ({"scale": [1, np.nan]}, ValueError, "Epilogue: scale[1] is nan, but must be finite"),
+            ({"shift": "1"}, TypeError, "Epilogue: shift is a str, but must be a real number"),
+            ({"shift": np.ones((2, 2))}, TypeError, "Epilogue: shift[0] is a ndarray, but must be a real number"),
+        ],
+    )
+    def test_bad_values(self, arguments, kind, text):
+        with pytest.raises(kind, match=re.escape(text)):
+            so.Epilogue(**arguments)
+
+
+class TestNumbers:
+    @pytest.mark.parametrize(
+        ("x", "weight", "bias", "expected"),
+        [
+            ("int32", "int32", "int32", "float64"),
+            ("float32", "float32", "float32", "float32"),
+            ("float32", "float32", "float64", "float64"),
+            ("float16", "float16", "float16", "float16"),
+            ("complex64", "float32", "float32", "complex64"),
+            ("float32", "float32", "complex64", "complex64"),
+            ("float64", "complex64", "float32", "complex128"),
+        ],
+    )
+    @pytest.mark.parametrize("backend", BACKENDS)
+    def test_result_dtype(self, x, weight, bias, expected, backend):
+        result = so.fft_conv2d(np.ones((2, 4, 5), x), np.ones((3, 2, 2, 2), weight), np.ones(3, bias), backend=backend)
+        assert result.dtype == expected
+        assert np.allclose(result, 9)
+
+    @pytest.mark.parametrize("order", [">f4", ">f8", ">c16", ">i2"])
+    def test_dty01_big_endian(self, order):
+        """DTY01."""
+        x = np.arange(60).reshape(1, 3, 4, 5).astype(np.dtype(order).newbyteorder("="))
+        weight = np.arange(24).reshape(2, 3, 2, 2).astype(x.dtype)
+        result = so.fft_conv2d(x.astype(order), weight.astype(order))
+        assert np.array_equal(result, so.fft_conv2d(x, weight))
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_dty04_double_stays_double(self, method):
+        """DTY04: hundredths on top of 1e7."""
+        x = (1e7 + 0.01 * np.arange(400)).reshape(1, 20, 20)
+        weight = np.array([[[[0, 1, 0], [1, 1, 1], [0, 1, 0.0]]]])
+        result = so.fft_conv2d(x, weight, method=method)
+        np.testing.assert_allclose(result[0], signal.correlate2d(x[0], weight[0, 0], "valid"), rtol=1e-14)
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_lay01_views(self, rng, method):
+        """LAY01: reversed, thinned and transposed arguments."""
+        base, kernels = rng.standard_normal((2, 3, 40, 30)), rng.standard_normal((4, 3, 3, 5))
+        x, weight = base[:, ::-1, ::-2].swapaxes(2, 3), kernels[::-1, :, ::-1, ::2]
+        expected = so.fft_conv2d(x.copy(), weight.copy(), method=method)
+        before = base.copy()
+        assert np.array_equal(so.fft_conv2d(x, weight, method=method), expected)
+        assert np.array_equal(base, before)
+
+    def test_out(self, rng):
+        x, weight = rng.standard_normal((2, 3, 9, 8)), rng.standard_normal((4, 3, 3, 3))
+        out = np.empty((2, 4, 7, 6))
+        assert so.fft_conv2d(x, weight, out=out) is out
+        close(out, by_torch(x, weight))
+
+    def test_integers_in_torch_are_its_default(self):
+        torch = pytest.importorskip("torch")
+        result = so.fft_conv2d(torch.ones(1, 3, 3, dtype=torch.int64), torch.ones(1, 1, 2, 2, dtype=torch.int64))
+        assert result.dtype == torch.float32
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+class TestNonFinite:
+    @pytest.mark.parametrize("bad", [np.nan, np.inf])
+    @pytest.mark.parametrize("groups", [1, 4])
+    @pytest.mark.parametrize("backend", ["cpu", "numpy", "reference"])
+    def test_nan01_direct_is_local(self, rng, bad, groups, backend):
+        """NAN01: within reach of the kernel, and of its group."""
+        x, weight = rng.standard_normal((2, 4, 20, 21)), rng.standard_normal((4, 4 // groups, 3, 5))
+        x[1, 2, 10, 11] = bad
+        result = so.fft_conv2d(x, weight, groups=groups, method="direct", backend=backend)
+        expected = np.zeros(result.shape, bool)
+        expected[1, slice(None) if groups == 1 else 2, 8:11, 7:12] = True
+        assert np.array_equal(~np.isfinite(result), expected)
+
+    @pytest.mark.parametrize("bad", [np.nan, np.inf])
+    @pytest.mark.parametrize("groups", [1, 4])
+    @pytest.mark.parametrize("backend", ["cpu", "numpy"])
+    @pytest.mark.parametrize("method", ["fft", "tiles"])
+    @pytest.mark.parametrize("place", [(0, 0), (13, 14), (39, 49)], ids=str)
+    def test_nan01_no_finite_number_where_there_is_none(self, rng, place, method, bad, groups, backend):
+        x, weight = rng.standard_normal((2, 4, 40, 50)), rng.standard_normal((4, 4 // groups, 3, 3))
+        x[1, 2][place] = bad
+        options = {"groups": groups, "padding": 1}
+        true = so.fft_conv2d(x, weight, method="direct", **options)
+        result = so.fft_conv2d(x, weight, method=method, backend=backend, **options)
+        assert not np.isfinite(result[~np.isfinite(true)]).any()
+        assert np.isfinite(result[0]).all()
+
+    def test_nan01_tiles_spare_what_is_far(self, rng):
+        x, weight = rng.standard_normal((1, 1, 200, 200)), rng.standard_normal((1, 1, 3, 3))
+        x[0, 0, 100, 100] = np.nan
+        plan = so.plan_fft_conv2d(x.shape, x.dtype, weight, method="tiles")
+        result = plan(x, weight)
+        assert np.isnan(result[0, 0, 98:101, 98:101]).all()
+        assert np.isnan(result).sum() <= 4 * math.prod(plan.lengths)
+
+
+class TestPlan:
+    def plan(self, x=(2, 4, 20, 30), weight=(8, 2, 3, 5), bias=None, dtype="f8", **options):
+        arrays = [np.ones(weight, dtype), None if bias is None else np.ones(bias, dtype)]
+        return so.plan_fft_conv2d(x, dtype, *arrays, **({"groups": 2} | options))
+
+    def test_is_a_value(self):
+        plan = self.plan(epilogue=so.Epilogue(2.0))
+        assert pickle.loads(pickle.dumps(plan)) == plan
+        assert hash(pickle.loads(pickle.dumps(plan))) == hash(plan)
+        assert self.plan(epilogue=so.Epilogue(2.0)) is plan
+        assert plan != self.plan(epilogue=so.Epilogue(3.0))
+        assert plans._build.cache_info().maxsize == 512
+
+    def test_attributes(self):
+        plan = self.plan(bias=(8,), dtype="f4", stride=(1, 2), padding=(3, 1), dilation=(2, 1))
+        assert (plan.op, plan.backend) == ("fft_conv2d", "cpu")
+        assert [operand.name for operand in plan.operands] == ["x", "weight", "bias"]
+        assert {operand.compute for operand in plan.operands} == {"float32"}
+        assert (plan.in_shape, plan.out_shape) == ((2, 4, 20, 30), (2, 8, 22, 14))
+        assert (plan.out_dtype, plan.compute_dtype) == ("float32", "float32")
+        assert (plan.stride, plan.padding, plan.dilation) == ((1, 2), ((3, 3), (1, 1)), (2, 1))
+        assert (plan.kernel, plan.spread, plan.groups) == ((5, 5), (1, 1), 2)
+        assert (plan.in_place, plan.forward, plan.epilogue) == (False, None, None)
+        assert plan.halo == (0, 0, 4, 4)
+        assert self.plan(x=(4, 20, 30)).halo == (0, 2, 4)
+
+    def test_half_precision_computes_in_single(self):
+        plan = self.plan(dtype="f2")
+        assert (plan.out_dtype, plan.compute_dtype) == ("float16", "float32")
+
+    def test_bytes_moved(self):
+        plan = self.plan(bias=(8,), dtype="f4")
+        assert plan.bytes_moved == 4 * (2 * 4 * 20 * 30 + 8 * 2 * 3 * 5 + 8 + 2 * 8 * 18 * 26)
+
+    def test_flops_of_direct_sums(self):
+        assert self.plan(method="direct").flops == 2 * (2 * 8 * 18 * 26) * 2 * 15
+        assert self.plan(method="direct", dtype="c16").flops == 8 * (2 * 8 * 18 * 26) * 2 * 15
+
+    def test_flops_of_transforms(self):
+        """Each group: 2 images of 2 + 4 channels and 8 kernels; 8 complex products at each of 20 x 16 frequencies."""
+        plan = self.plan(method="fft")
+        assert plan.lengths == (20, 30)
+        one = round(2.5 * 600 * math.log2(600))
+        assert plan.flops == 2 * ((2 * 6 + 8) * one + 8 * 8 * 2 * 320)
+
+    def test_flops_of_complex_transforms(self):
+        plan = self.plan(method="fft", dtype="c16")
+        one = round(5 * 600 * math.log2(600))
+        assert plan.flops == 2 * ((2 * 6 + 8) * one + 8 * 8 * 2 * 600)
+
+    def test_index_bits(self):
+        weight = (1, 1, 3, 3)
+        assert self.plan(x=(1, 2**15, 2**16 - 1), weight=weight, groups=1, method="direct").index_bits == 32
+        padded = self.plan(x=(1, 2**15, 2**16 - 1), weight=weight, groups=1, padding=1, method="direct")
+        assert padded.index_bits == 64
+
+    def test_explain(self):
+        plan = self.plan(bias=(8,), padding=1, method="fft")
+        lines = plan.explain().splitlines()
+        assert lines[0] == (
+            "fft_conv2d on backend 'cpu': x float64[2, 4, 20, 30], weight float64[8, 2, 3, 5], bias float64[8] "
+            "-> float64[2, 8, 20, 28]"
+        )
+        assert lines[1] == (
+            "stride (1, 1), padding ((1, 1), (1, 1)) 'zeros', dilation (1, 1), groups 2, epilogue None, "
+            "computed in float64"
+        )
+        assert lines[2].startswith("method: fft, lengths 24x32, asked for: one transform per image")
+        assert lines[3].startswith("cost model: direct ")
+
+    def test_explain_adjoint(self):
+        assert self.plan().adjoint().explain().startswith("fft_conv2d (adjoint) on backend 'cpu': x float64[2, 8, 18")
+
+    @pytest.mark.parametrize(
+        ("method", "x", "weight", "groups"),
+        [
+            ("direct", (2, 16, 64, 64), (16, 16, 3, 3), 1),
+            ("direct", (2, 64, 112, 112), (64, 1, 3, 3), 64),
+            ("tiles", (2, 16, 224, 224), (32, 16, 9, 9), 1),
+            ("fft", (2, 16, 100, 100), (16, 1, 31, 31), 16),
+        ],
+    )
+    def test_auto(self, method, x, weight, groups):
+        assert self.plan(x=x, weight=weight, groups=groups, dtype="f4").method == method
+
+    def test_auto_equals_the_method_it_names(self, rng):
+        x, weight = rng.standard_normal((2, 4, 20, 30)), rng.standard_normal((8, 2, 3, 5))
+        plan = self.plan()
+        assert plan.requested == "auto"
+        assert np.array_equal(plan(x, weight), so.fft_conv2d(x, weight, groups=2, method=plan.method))
+
+
+class TestAdjoint:
+    @pytest.mark.parametrize("backend", BACKENDS)
+    @pytest.mark.parametrize("method", METHODS)
+    @pytest.mark.parametrize("dtype", ["float64", "complex128"])
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {},
+            {"padding": (4, 1)},
+            {"stride": (2, 3), "padding": (1, 2)},
+            {"dilation": (2, 1), "padding": "same"},
+            {"groups": 2, "stride": 3},
+            {"padding_mode": "circular", "padding": 0},
+        ],
+        ids=str,
+    )
+    def test_dot_test(self, rng, options, dtype, method, backend):
+        """<A x, y> = <x, A* y>."""
+        x = random_array(rng, (2, 4, 13, 12), dtype)
+        weight = random_array(rng, (6, 4 // options.get("groups", 1), 3, 4), dtype)
+        plan = so.plan_fft_conv2d(x.shape, dtype, weight, method=method, backend=backend, **options)
+        adjoint = plan.adjoint()
+        y = random_array(rng, plan.out_shape, dtype)
+        assert adjoint.in_shape == plan.out_shape
+        assert adjoint.out_shape == x.shape
+        assert (adjoint.requested, adjoint.backend) == (method, backend)
+        assert adjoint.spread == plan.stride
+        assert np.vdot(plan(x, weight), y) == pytest.approx(np.vdot(x, adjoint(y, weight)), rel=1e-11)
+        assert adjoint.adjoint() is plan
+
+    @pytest.mark.parametrize("stride", [1, 2])
+    def test_is_torchs_transpose(self, rng, stride):
+        torch = pytest.importorskip("torch")
+        weight, y = rng.standard_normal((6, 4, 3, 4)), rng.standard_normal((2, 6, 5, 5))
+        size = (4 * stride + 1, 4 * stride + 2)  # padding 1 undone
+        plan = so.plan_fft_conv2d((2, 4, *size), "f8", weight, stride=stride, padding=1)
+        expected = torch.nn.functional.conv_transpose2d(torch.from_numpy(y), torch.from_numpy(weight), None, stride, 1)
+        close(plan.adjoint()(y, weight), expected.numpy())
+
+    def test_depthwise_and_unbatched(self, rng):
+        x, weight = rng.standard_normal((3, 9, 8)), rng.standard_normal((6, 1, 3, 3))
+        plan = so.plan_fft_conv2d(x.shape, x.dtype, weight, groups=3, stride=2)
+        y = rng.standard_normal(plan.out_shape)
+        assert np.vdot(plan(x, weight), y) == pytest.approx(np.vdot(x, plan.adjoint()(y, weight)), rel=1e-12)
+
+    @pytest.mark.parametrize(
+        ("options", "text"),
+        [
+            ({"bias": True}, "fft_conv2d: bias is given, but must be None for the map to be linear"),
+            ({"epilogue": so.Epilogue(2.0)}, "fft_conv2d: epilogue is given, but must be None for the map"),
+            (
+                {"padding": 1, "padding_mode": "reflect"},
+                "fft_conv2d: padding_mode is 'reflect', but must be 'zeros' to have an adjoint that is a convolution",
+            ),
+            (
+                {"weight": complex},
+                "fft_conv2d: x is float64 and weight complex128, but both must be real, or x complex, to have",
+            ),
+        ],
+    )
+    def test_without(self, options, text):
+        weight = np.ones((2, 1, 3, 3), options.pop("weight", float))
+        bias = np.ones(2) if options.pop("bias", False) else None
+        plan = so.plan_fft_conv2d((1, 9, 8), "f8", weight, bias, **options)
+        with pytest.raises(so.UnsupportedError, match=re.escape(text)):
+            plan.adjoint()
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("x", "weight", "options", "text"),
+        [
+            pytest.param(
+                (2, 3, 16, 16),
+                (2, 4, 3, 3),
+                {},
+                "x has 3 channels, but must have 4 for a weight of shape (2, 4, 3, 3) and 1 groups",
+                id="err03-channels",
+            ),
+            pytest.param(
+                (2, 3, 16, 16),
+                (2, 1, 3, 3),
+                {"groups": 2},
+                "groups is 2, but must divide the 3 channels of x and the 2 of weight",
+                id="err03-groups",
+            ),
+            pytest.param(
+                (2, 4, 9, 9), (3, 2, 3, 3), {"groups": 2}, "groups is 2, but must divide the 4 channels of x and the 3"
+            ),
+            pytest.param((2, 4, 9, 9), (4, 2, 3, 3), {"groups": 0}, "groups is 0, but must be positive"),
+            pytest.param((2, 4, 9, 9), (4, 2, 3, 3), {"groups": (1, 2)}, "groups has 2 entries, but must have 1"),
+            pytest.param((9, 9), (1, 1, 3, 3), {}, "x has 2 dimensions, but must have 4 (N, C, H, W) or 3 (C, H, W)"),
+            pytest.param((1, 1, 1, 9, 9), (1, 1, 3, 3), {}, "x has 5 dimensions, but must have 4"),
+            pytest.param(
+                (1, 9, 9),
+                (1, 3, 3),
+                {},
+                "weight has 3 dimensions, but must have 4 (C_out, C_in / groups, K_h, K_w)",
+                id="err03-ndim",
+            ),
+            pytest.param((1, 0, 9), (1, 1, 3, 3), {}, "x has shape (1, 0, 9) with length 0 along axis 1"),
+            pytest.param((2, 0, 9, 9), (1, 0, 3, 3), {}, "x has shape (2, 0, 9, 9) with length 0 along axis 1"),
+            pytest.param((1, 9, 9), (1, 1, 0, 3), {}, "weight has shape (1, 1, 0, 3) with length 0 along axis 2"),
+            pytest.param((1, 9, 9), (0, 1, 3, 3), {}, "weight has shape (0, 1, 3, 3) with length 0 along axis 0"),
+            pytest.param((1, 9, 9), (1, 1, 3, 3), {"stride": (1, 0)}, "stride is (1, 0), but must be positive"),
+            pytest.param((1, 9, 9), (1, 1, 3, 3), {"stride": (1, 1, 1)}, "stride has 3 entries, but must have 2"),
+            pytest.param((1, 9, 9), (1, 1, 3, 3), {"dilation": 0}, "dilation is 0, but must be positive"),
+            pytest.param((1, 9, 9), (1, 1, 3, 3), {"padding": -1}, "padding is (-1,), but must not be negative"),
+            pytest.param((1, 9, 9), (1, 1, 3, 3), {"padding": (1, 2, 3, 4)}, "padding has 4 entries, but must have 2"),
+            pytest.param(
+                (1, 9, 9), (1, 1, 3, 3), {"padding": "sam"}, "padding is 'sam', but must be 'same' or 'valid'"
+            ),
+            pytest.param(
+                (1, 9, 9),
+                (1, 1, 3, 3),
+                {"padding": "same", "stride": 2},
+                "stride is (2, 2), but must be 1 for padding 'same'",
+            ),
+            pytest.param(
+                (1, 9, 9),
+                (1, 1, 3, 3),
+                {"padding_mode": "constant"},
+                "padding_mode is 'constant', but must be 'zeros', 'reflect', 'replicate' or 'circular'",
+            ),
+            pytest.param(
+                (1, 4, 9),
+                (1, 1, 3, 3),
+                {"padding": (4, 0), "padding_mode": "reflect"},
+                "padding is 4 for a height of 4, but must be at most 3 for padding_mode 'reflect'",
+            ),
+            pytest.param(
+                (1, 9, 4),
+                (1, 1, 3, 3),
+                {"padding": (0, 5), "padding_mode": "circular"},
+                "padding is 5 for a width of 4, but must be at most 4 for padding_mode 'circular'",
+            ),
+            pytest.param(
+                (1, 4, 9),
+                (1, 1, 4, 3),
+                {"dilation": 2, "padding": 1},
+                "x has height 4, 6 with padding, but must have at least the kernel's 7 (with dilation)",
+            ),
+            pytest.param(
+                (1, 9, 2), (1, 1, 3, 3), {}, "x has width 2, 2 with padding, but must have at least the kernel's 3"
+            ),
+            pytest.param((1, 9, 9), (1, 1, 3, 3), {"method": "winograd"}, "method is 'winograd', but must be 'auto'"),
+            pytest.param(
+                (1, 9, 9),
+                (2, 1, 3, 3),
+                {"epilogue": so.Epilogue(scale=(1, 2, 3))},
+                "epilogue.scale has 3 entries, but must have 2, one per output channel",
+            ),
+            pytest.param(
+                (1, 9, 9),
+                (2, 1, 3, 3),
+                {"epilogue": so.Epilogue(shift=[1])},
+                "epilogue.shift has 1 entries, but must have 2, one per output channel",
+            ),
+        ],
+    )
+    def test_value(self, x, weight, options, text):
+        with pytest.raises(ValueError, match=re.escape(f"fft_conv2d: {text}")):
+            so.fft_conv2d(np.ones(x), np.ones(weight), **options)
+
+    def test_kernel_may_be_as_large_as_the_padded_image(self):
+        assert so.fft_conv2d(np.ones((1, 4, 9)), np.ones((1, 1, 6, 9)), padding=(1, 0)).shape == (1, 1, 1)
+
+    @pytest.mark.parametrize("shape", [(3,), (2, 1)])
+    def test_bias(self, shape):
+        text = f"fft_conv2d: bias has shape {shape}, but must have shape (2,), one per output channel"
+        with pytest.raises(ValueError, match=re.escape(text)):
+            so.fft_conv2d(np.ones((1, 9, 9)), np.ones((2, 1, 3, 3)), np.ones(shape))
+
+    def test_epilogue_kind(self):
+        text = "fft_conv2d: epilogue is a str, but must be an Epilogue or None"
+        with pytest.raises(TypeError, match=text):
+            so.fft_conv2d(np.ones((1, 9, 9)), np.ones((2, 1, 3, 3)), epilogue="relu")
+
+    def test_activation_of_complex_results(self):
+        text = "fft_conv2d: epilogue.activation is 'relu', but must be None for a result of dtype complex128"
+        with pytest.raises(TypeError, match=text):
+            so.fft_conv2d(np.ones((1, 9, 9)), np.ones((2, 1, 3, 3), complex), epilogue=so.Epilogue(activation="relu"))
+
+    def test_stride_kind(self):
+        with pytest.raises(TypeError, match=re.escape("fft_conv2d: stride is 1.5, but must be integers")):
+            so.fft_conv2d(np.ones((1, 9, 9)), np.ones((2, 1, 3, 3)), stride=1.5)
+
+    @pytest.mark.parametrize("name", ["weight", "bias"])
+    def test_not_an_array(self, name):
+        arrays = {"weight": np.ones((2, 1, 3, 3)), "bias": np.ones(2)} | {name: 3.0}
+        with pytest.raises(TypeError, match=f"fft_conv2d: {name} is a float, but must be an array"):
+            so.fft_conv2d(np.ones((1, 9, 9)), arrays["weight"], arrays["bias"])
+
+    def test_dtype(self):
+        with pytest.raises(TypeError, match="fft_conv2d: weight has dtype"):
+            so.fft_conv2d(np.ones((1, 9, 9)), np.ones((2, 1, 3, 3), np.longdouble))
+
+    def test_backend_of_another_device(self):
+        with pytest.raises(TypeError, match="fft_conv2d: backend is 'cupy'"):
+            so.fft_conv2d(np.ones((1, 9, 9)), np.ones((2, 1, 3, 3)), backend="cupy")
+        assert so.plan_fft_conv2d((1, 9, 9), "f8", np.ones((2, 1, 3, 3)), device="cuda").backend == "cupy"
