@@ -29,7 +29,7 @@ class Recorder(Protocol):
 
     def append(self, step: int, t: float, u: Any) -> None: ...
     def last_step(self) -> int:
-        """Step of the last snapshot, -1 without one."""
+        """Step of the last snapshot of an earlier run that this one goes on with, -1 without one."""
         ...
 
     def snapshots(self) -> Any:
@@ -45,7 +45,6 @@ class Memory:
     def __init__(self, u0: Any, library: str, count: int) -> None:
         self._xp = compat.array_namespace(u0)
         self._list: list[Any] | None = [] if library == "jax" else None  # immutable: nothing can be filled in
-        self._steps: list[int] = []
         self.times: list[float] = []
         if self._list is None:
             self._array = self._xp.empty((count, *u0.shape), dtype=u0.dtype, device=compat.device(u0))
@@ -56,10 +55,9 @@ class Memory:
         else:
             self._list.append(u)
         self.times.append(t)
-        self._steps.append(step)
 
     def last_step(self) -> int:
-        return self._steps[-1] if self._steps else -1
+        return -1
 
     def snapshots(self) -> Any:
         return self._array[: len(self.times), ...] if self._list is None else self._xp.stack(self._list)
