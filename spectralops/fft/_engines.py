@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -34,8 +35,9 @@ def transform(op: str, x: Any, size: Any, axes: Any, norm: Any, overwrite_x: boo
     if library in ARRAY_LIKE:
         return _scipy(op, _as_numpy(op, x), (size, axes, norm, overwrite_x, workers), {"plan": plan})
     _arguments.no_workers(op, str(library), workers)
-    if library != "cupy":
-        _arguments.no_plan(op, str(library), plan)
+    if library == "cupy":
+        return _cupy(op, x, size, axes, norm, overwrite_x, plan)
+    _arguments.no_plan(op, str(library), plan)
     if library == "torch":
         return _torch(op, x, size, axes, norm)
     home, spec = _arrays.describe(op, "x", x)
@@ -46,7 +48,7 @@ def transform(op: str, x: Any, size: Any, axes: Any, norm: Any, overwrite_x: boo
     def run(native: Any) -> Any:
         if home.kind == "cpu":
             return getattr(scipy.fft, op)(native, *_arguments.spelled(op, sizes, axes), norm)
-        return _cupyx(op, native, sizes, axes, norm, overwrite_x and home.library == "cupy", plan)
+        return _cupyx(op, native, sizes, axes, norm)
 
     return _bridged(op, "x", x, home, spec, run)
 
@@ -124,14 +126,32 @@ def _module(name: str) -> Any:
     return sys.modules.get(name) or importlib.import_module(name)
 
 
+def _cupy(op: str, x: Any, size: Any, axes: Any, norm: Any, overwrite_x: bool, plan: Any) -> Any:
+    """cupyx.scipy.fft on the device where the array lies."""
+    dtype = _arrays.dtype_name(x.dtype)
+    compute, _ = _arguments.transform_dtype(op, dtype, "float64")
+    sizes, axes = _arguments.lengths(op, x.shape, size, axes, norm)
+    if not axes:
+        return x
+    current = _module("cupy").cuda.runtime.getDevice()
+    with nullcontext() if x.device.id == current else x.device:
+        x = x if dtype == compute else x.astype(compute)
+        return _cupyx(op, x, sizes, axes, norm, overwrite_x, plan)
+
+
 def _cupyx(
-    op: str, x: Any, sizes: tuple[int, ...], axes: tuple[int, ...], norm: Any, overwrite_x: bool, plan: Any
+    op: str,
+    x: Any,
+    sizes: tuple[int, ...],
+    axes: tuple[int, ...],
+    norm: Any,
+    overwrite_x: bool = False,
+    plan: Any = None,
 ) -> Any:
     """cupyx.scipy.fft on a CuPy array of the dtype it computes in."""
     engine, cupy = _module("cupyx.scipy.fft"), _module("cupy")
-    shape = _arguments.result_shape(op, x.shape, sizes, axes)
-    dtype = _arrays.dtype_name(x.dtype)
-    if 0 in shape:
+    if not x.size and 0 in (shape := _arguments.result_shape(op, x.shape, sizes, axes)):
+        dtype = _arrays.dtype_name(x.dtype)
         return cupy.empty(shape, _arguments.transform_dtype(op, dtype, dtype)[1])
     # A plan, also one that is active as a context, fits the one transform that the caller made it for.
     if op in REAL_OUTPUT and plan is None and cupy.cuda.cufft.get_current_plan() is None:
