@@ -15,15 +15,18 @@ workers : int, optional
     Number of threads on NumPy arrays, negative to count back from the number of cores; for arrays of any other
     library it must be None.
 plan : optional
-    A cuFFT plan from ``cupyx.scipy.fft.get_fft_plan`` for CuPy arrays; for all others it must be None.
+    A cuFFT plan from ``cupyx.scipy.fft.get_fft_plan`` for CuPy arrays; for all others it must be None. With a plan,
+    also an active one, the real inverses are cuFFT's own, which may let imaginary parts of DC and Nyquist through.
 
 What holds for every library:
 
 - float32 and complex64 stay single, float16 and bfloat16 are computed and returned in single precision, integers and
   bool in the library's default precision. NumPy's longdouble is SciPy's to compute.
-- Imaginary parts that a real signal cannot have, at DC and Nyquist, are ignored by the real inverses on every engine.
+- Imaginary parts that a real signal cannot have, at DC and Nyquist, are ignored by the real inverses on every engine;
+  what cuFFT would make of them costs a pass over the spectrum to prevent.
 - A batch may be empty. A transform of length 0 is a ValueError, as are other lengths, axes, norms and types that make
-  no sense; what is no array of numbers, and complex input where it must be real, is a TypeError.
+  no sense; what is no array of numbers, and complex input where it must be real, is a TypeError. (irfftn and hfftn of
+  NumPy arrays with a single element on the half axis take the length for 1, as SciPy does.)
 - torch differentiates: everything that torch.fft runs does, in any precision. The cosine, sine and Hankel transforms
   run on SciPy or cupyx and refuse tensors that require grad.
 - The backend control (`set_backend` and the others) is SciPy's own. It reaches the transforms of NumPy arrays, which
