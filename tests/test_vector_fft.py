@@ -126,6 +126,23 @@ def test_inverse_is_scipy_from_digit_reversed_order(rng: np.random.Generator, n:
     assert relative(complex_of(transformed(group, "inverse")), expected) < bound(dtype, n)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [11, 13, 22, 31, 101, 121, 143, 509, 721, 2003])
+def test_other_lengths_are_scipy_in_natural_order(rng: np.random.Generator, n: int, dtype: str) -> None:
+    axis = tables.axis(n, dtype)
+    assert axis.space >= 2 * n - 1
+    assert is_smooth(axis.space)
+    for name, expected in (
+        (axis.forward, scipy.fft.fft),
+        (axis.inverse, lambda z, axis: n * scipy.fft.ifft(z, axis=axis)),
+    ):
+        group = random_group(rng, axis.space, dtype)
+        before = complex_of(group[:n])
+        arguments = (group.ctypes.data, axis.plan.ctypes.data, axis.twiddles.ctypes.data)
+        kernels.kernel(name, dtype)(*arguments)
+        assert relative(complex_of(group[:n]), expected(before, axis=0)) < 2 * bound(dtype, n)
+
+
 @pytest.mark.parametrize("kernel", ["forward", "inverse"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_nothing_passes_between_lanes(rng: np.random.Generator, value: float, kernel: str) -> None:

@@ -79,9 +79,10 @@ CASES: list[tuple[tuple[int, ...], Axes]] = [
     # long rows spread over the lanes
     ((3, 1000), (-1,)),
     ((2, 945), (-1,)),
+    ((2, 1215), (-1,)),
     ((1, 4096), (-1,)),
-    ((256,), (0,)),
-    ((1, 343), (-1,)),
+    ((1024,), (0,)),
+    ((1, 2401), (-1,)),
     ((9, 6000), (-1,)),
     # an axis that is not the last: its neighbours are the lanes, or there are too few
     ((3, 12, 20), (-2,)),
@@ -95,6 +96,19 @@ CASES: list[tuple[tuple[int, ...], Axes]] = [
     ((1, 16, 16, 16), (-3, -2, -1)),
     ((6, 1, 8), (0, 1, 2)),
     ((1, 1, 1, 1), (-3, -2, -1)),
+    # lengths with other prime factors, on every axis
+    ((3, 22, 26), (-2, -1)),
+    ((2, 11, 13), (-2, -1)),
+    ((2, 12, 17), (-2, -1)),
+    ((2, 19, 12), (-2, -1)),
+    ((9, 31), (-1,)),
+    ((9, 38), (-1,)),
+    ((3, 34, 20), (1,)),
+    ((2, 37, 20), (1,)),
+    ((2, 11, 10, 13), (-3, -2, -1)),
+    ((1, 22, 11, 4), (-3, -2, -1)),
+    ((1, 2 * 571), (-1,)),
+    ((1, 1031), (-1,)),
     # axes apart and out of order
     ((2, 6, 5), (0, 2)),
     ((12, 3, 10), (2, 0)),
@@ -118,7 +132,7 @@ def test_is_the_plain_pipeline(rng: np.random.Generator, shape: tuple[int, ...],
         ((2, 9, 10), (1, 2)),
         ((9, 30), (1,)),
         ((9, 15), (1,)),
-        ((1, 500), (1,)),
+        ((1, 1500), (1,)),
         ((6, 8, 10), (0, 1, 2)),
     ],
     ids=lambda value: "x".join(map(str, value)),
@@ -138,7 +152,8 @@ def test_real_transfer(rng: np.random.Generator, shape: tuple[int, ...], axes: A
         ((1, 35, 18), (1, 2)),
         ((1, 12, 10, 14), (1, 2, 3)),
         ((40, 64), (1,)),
-        ((2, 960), (1,)),
+        ((2, 1920), (1,)),
+        ((1, 22, 33), (1, 2)),
         ((5, 12, 20), (1,)),
         ((1, 4, 4), (1, 2)),
     ],
@@ -191,7 +206,7 @@ LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-@pytest.mark.parametrize("shape", [(4, 12, 10), (20, 30), (3, 512)], ids=["images", "rows", "long"])
+@pytest.mark.parametrize("shape", [(4, 12, 10), (20, 30), (3, 1024)], ids=["images", "rows", "long"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts_of_x(rng: np.random.Generator, layout: str, shape: tuple[int, ...]) -> None:
     x = LAYOUTS[layout](random_array(rng, shape, "float32"))
@@ -227,10 +242,13 @@ def test_nothing_in_nothing_out(shape: tuple[int, ...]) -> None:
         ((3, 15, 20), (1, 2)),
         ((20, 30), (1,)),
         ((20, 15), (1,)),
-        ((3, 600), (1,)),
+        ((3, 1200), (1,)),
         ((3, 6, 5, 4), (1, 2, 3)),
         ((2, 9, 24), (1,)),
         ((2, 8, 24), (1,)),
+        ((20, 22), (1,)),
+        ((20, 11), (1,)),
+        ((3, 11, 13), (1, 2)),
     ],
     ids=lambda value: "x".join(map(str, value)),
 )

@@ -28,12 +28,12 @@ def spectral_filter(plan: SpectralFilterPlan, x: Array, *operands: Array, out: A
 
 def _engine(plan: SpectralFilterPlan) -> Engine:
     """Who runs this plan."""
-    return _by_scipy if refusal(plan.sizes) else _by_vectors
+    return _by_scipy if refusal(plan.sizes, plan.batch) else _by_vectors
 
 
 def algorithm(plan: SpectralFilterPlan) -> str:
     """How this plan runs, in words, and why not faster."""
-    reason = refusal(plan.sizes)
+    reason = refusal(plan.sizes, plan.batch)
     if reason:
         return (
             f"scipy.fft ({reason}), {plan.block} transform(s) at a time so that the spectrum stays in cache, product "

@@ -11,6 +11,10 @@ __all__ = ["is_smooth", "refusal", "unavailable"]
 PRIMES = (2, 3, 5, 7)
 AXES = (1, 2, 3)
 SWITCH = "SPECTRALOPS_NUMBA"
+# Measured against scipy.fft: lengths with prime factors above 7 become convolutions of more than twice the length,
+# which leave the second-level cache above this; and with fewer rows most lanes would be idle.
+LONGEST_CHIRP = 4096
+FEW = 8
 
 
 def is_smooth(n: int) -> bool:
@@ -48,13 +52,18 @@ def _installed() -> bool:
     return importlib.util.find_spec("numba") is not None and importlib.util.find_spec("llvmlite") is not None
 
 
-def refusal(lengths: tuple[int, ...]) -> str:
-    """Why the engine does not take transforms of these lengths, in words, or nothing if it does."""
+def refusal(lengths: tuple[int, ...], batch: int) -> str:
+    """Why the engine does not take `batch` transforms of these lengths, in words, or nothing if it does."""
     if reason := unavailable():
         return reason
     if len(lengths) not in AXES:
         return f"the vector engine takes 1 to 3 axes, not {len(lengths)}"
     for n in lengths:
-        if not is_smooth(n):
-            return f"the vector engine takes lengths with prime factors up to 7, and {n} has {_largest(n)}"
+        rest = _rest(n)
+        # One axis may be cut: a long row then needs a transform of its rough part alone.
+        rough = rest if len(lengths) == 1 and rest < n else n
+        if rest > 1 and rough > LONGEST_CHIRP:
+            return f"length {n} has the prime factor {_largest(n)}, where the vector engine is no faster"
+    if len(lengths) == 1 and batch < FEW and _rest(lengths[0]) == lengths[0] > 1:
+        return f"length {lengths[0]} has only prime factors above 7, where the vector engine is no faster on few rows"
     return ""

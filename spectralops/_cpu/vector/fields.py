@@ -11,9 +11,9 @@ VECTORS = {EVEN: 1, ZERO: 2, PAIR: 2, COMPLEX: 2, SPLIT: 2}
 
 # Fields of an image job.
 (
-    FORWARD,  # kernels of the transform
-    INVERSE,
-    COLUMN_LENGTH,  # the transform along the columns (or the only one)
+    COLUMN_LENGTH,  # the transform along the columns (or the only one), and its kernels
+    COLUMN_FORWARD,
+    COLUMN_INVERSE,
     COLUMN_PLAN,
     COLUMN_TWIDDLES,
     COLUMN_POSITION,
@@ -24,6 +24,7 @@ VECTORS = {EVEN: 1, ZERO: 2, PAIR: 2, COMPLEX: 2, SPLIT: 2}
     SIZE,  # numbers in an image
     UNITS,  # units of columns in an image, and in one sweep over its rows
     SWEEP,
+    GROUP,  # numbers from one group to the next
     SPECTRUM_STRIDE,
     SPECTRUM_IMAG,
     COLUMNS_IN,  # kernels of the stages
@@ -33,7 +34,9 @@ VECTORS = {EVEN: 1, ZERO: 2, PAIR: 2, COMPLEX: 2, SPLIT: 2}
     INNER_JOB,
     PLANE_STRIDE,
     PLANE_FILTER,
-    ROW_LENGTH,  # the transform along the rows
+    ROW_LENGTH,  # the transform along the rows, and its kernels
+    ROW_FORWARD,
+    ROW_INVERSE,
     ROW_PLAN,
     ROW_TWIDDLES,
     GATHERED,
@@ -41,7 +44,7 @@ VECTORS = {EVEN: 1, ZERO: 2, PAIR: 2, COMPLEX: 2, SPLIT: 2}
     BLOCK_FILTER,
     TWIST,
     FIELDS,
-) = range(30)
+) = range(33)
 
 # Fields of a filter job.
 (

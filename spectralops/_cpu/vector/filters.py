@@ -19,7 +19,6 @@ def filter_axes(x: Array, transfer: Array, out: Array, axes: tuple[int, ...], wo
     """Write inverse(transform(x) · transfer) to `out`, along one, two or three axes; the last is halved for real x.
 
     `transfer`, real or complex of the precision of x, broadcasts against the spectrum. `out` has x's shape and dtype.
-    All lengths along `axes` are 2·3·5·7-smooth.
     """
     if not out.size:
         return

@@ -18,6 +18,8 @@ __all__ = ["FilterLayout", "Job", "filter_layout", "image_job", "line_job", "vol
 SWEEP_BYTES = 256
 WIDE_SWEEP_BYTES = 512
 PAGE_BYTES = 4096
+# The groups of one sweep together.
+GROUPS_BYTES = 1 << 20
 # Strides of filters that a layout remembers.
 LAYOUTS_KEPT = 8
 # A row of a spectrum is one cache line longer than a power of two, lest its columns share a few sets of the cache.
@@ -59,14 +61,16 @@ def _column_fields(kind: str, length: int, numbers: int, dtype: str) -> tuple[di
     breadth = f.BREADTH[kind] * host.lanes(dtype)
     vectors = f.VECTORS[kind] * host.lanes(dtype)
     packed = tables.axis(length // 2 if kind == f.EVEN else length, dtype)
+    group = max(length * vectors, packed.space * 2 * host.lanes(dtype))
     roots = tables.untangling_roots(length, dtype)
     units = -(-numbers // breadth)
     item = host.ITEM_BYTES[dtype]
-    sweep = max(1, (WIDE_SWEEP_BYTES if numbers * item >= PAGE_BYTES else SWEEP_BYTES) // (breadth * item))
+    sweep = (WIDE_SWEEP_BYTES if numbers * item >= PAGE_BYTES else SWEEP_BYTES) // (breadth * item)
+    sweep = max(1, min(sweep, GROUPS_BYTES // (group * item)))
     fields = {
-        f.FORWARD: kernels.address("forward", dtype),
-        f.INVERSE: kernels.address("inverse", dtype),
         f.COLUMN_LENGTH: length,
+        f.COLUMN_FORWARD: kernels.address(packed.forward, dtype),
+        f.COLUMN_INVERSE: kernels.address(packed.inverse, dtype),
         f.COLUMN_PLAN: _address(packed.plan),
         f.COLUMN_TWIDDLES: _address(packed.twiddles),
         f.COLUMN_POSITION: _address(packed.position),
@@ -74,8 +78,9 @@ def _column_fields(kind: str, length: int, numbers: int, dtype: str) -> tuple[di
         f.COLUMNS: numbers,
         f.UNITS: units,
         f.SWEEP: sweep,
+        f.GROUP: group,
     }
-    return fields, [packed, roots], min(sweep, units) * length * vectors
+    return fields, [packed, roots], min(sweep, units) * group
 
 
 def _filled(fields: dict[int, int]) -> np.ndarray:
@@ -93,7 +98,7 @@ def line_job(kind: str, length: int, inner: int, dtype: str) -> Job:
     fields |= {f.IMAGE_STRIDE: numbers, f.SIZE: length * numbers}
     if inner == 1:
         fields[f.COLUMNS] = length * numbers
-        scratch = _padded(length, host.lanes(dtype)) * f.VECTORS[kind] * host.lanes(dtype)
+        scratch = max(_padded(length, host.lanes(dtype)) * f.VECTORS[kind] * host.lanes(dtype), fields[f.GROUP])
     stages = (f"filter_{'rows' if inner == 1 else 'columns'}_{kind}",)
     return Job(_filled(fields), tuple(keep), fields[f.UNITS], 0, 0, 0, scratch, stages)
 
@@ -127,6 +132,8 @@ def image_job(
         fields |= {
             f.INNER: kernels.address("rows", dtype),
             f.ROW_LENGTH: columns,
+            f.ROW_FORWARD: kernels.address(row.forward, dtype),
+            f.ROW_INVERSE: kernels.address(row.inverse, dtype),
             f.ROW_PLAN: _address(row.plan),
             f.ROW_TWIDDLES: _address(row.twiddles),
             f.GATHERED: _padded(columns, lanes),
@@ -134,7 +141,7 @@ def image_job(
             f.BLOCK_FILTER: 2 * lanes * columns,
         }
         keep.append(row)
-        scratch = max(scratch, 2 * lanes * _padded(columns, lanes))
+        scratch = max(scratch, 2 * lanes * max(_padded(columns, lanes), row.space))
         if twisted:
             factors = tables.twist(length, columns, kind == f.COMPLEX, dtype)
             fields[f.TWIST] = _address(factors)

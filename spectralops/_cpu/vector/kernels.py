@@ -34,6 +34,8 @@ __all__ = ["KERNELS", "address", "cache_directory", "kernel", "warm_up"]
 KERNELS: dict[str, tuple[str, str]] = {
     "forward": ("passes", "fqf"),
     "inverse": ("passes", "fqf"),
+    "chirp_forward": ("chirp", "fqf"),
+    "chirp_inverse": ("chirp", "fqf"),
     "arrange": ("arrange", "qfffii"),
     "images": ("stages", "qfififfffii"),
     "rows": ("stages", "qffffii"),

@@ -72,13 +72,14 @@ def _columns(kind: str, visit: Callable[..., None], name: str) -> Any:
         columns: Value,
         units: Value,
         scratch: Value,
+        size: Value,
     ) -> None:
         breadth, vectors = BREADTH[kind] * e.lanes, VECTORS[kind] * e.lanes
 
         def sweep(part: bool) -> None:
             with e.loop(0, rows) as row, e.loop(0, units) as unit:
                 moved = column + unit * breadth
-                group = (unit * rows + row) * vectors
+                group = unit * size + row * vectors
                 visit(e, kind, array, row * stride + moved, imag, columns - moved if part else None, scratch, group)
 
         e.choose(e.less(columns, column + units * breadth), lambda: sweep(True), lambda: sweep(False))
@@ -90,7 +91,8 @@ def _columns(kind: str, visit: Callable[..., None], name: str) -> Any:
 def column_loader(kind: str) -> Any:
     """Operation that loads `units` groups of neighbouring columns from the number `column` of each row.
 
-    `stride` is the length of a row in the array and `columns` of the part that exists, in numbers.
+    `stride` is the length of a row in the array and `columns` of the part that exists, in numbers; groups lie `size`
+    apart.
     """
 
     def visit(

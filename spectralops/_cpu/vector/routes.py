@@ -14,7 +14,7 @@ from spectralops._cpu.vector import host, jobs, kernels, prepared, tables, works
 __all__ = ["Route", "route"]
 
 # From this length on, for fewer rows than lanes, one transform is spread over the lanes as an image of its own.
-LONG = 2048
+LONG = 1024
 # A group of transforms larger than this leaves the second-level cache between passes: it is spread too.
 LONG_BYTES = 1 << 18
 
@@ -43,7 +43,7 @@ def route(lengths: tuple[int, ...], char: str, inner: int, few: bool) -> Route:
         return Images(lengths, dtype, is_complex)
     n = lengths[0]
     group = 2 * n * host.vector_bytes()
-    if inner == 1 and n >= LONG and (few or group > LONG_BYTES):
+    if inner == 1 and n >= LONG and (few or group > LONG_BYTES) and min(split(n, host.lanes(dtype))) > 1:
         return Spread(n, dtype, is_complex)
     return Lines(n, inner, dtype, is_complex)
 

@@ -17,6 +17,7 @@ from typing import Any
 from spectralops._cpu.vector.emit import Emitter, Value, vector_op
 
 __all__ = [
+    "blank", "scale", "scale_conjugate",
     "full_in", "full_out", "join_pair", "multiply", "multiply_conjugate", "retangle", "split_pair", "through_full",
     "through_half", "untangle",
 ]  # fmt: skip
@@ -238,6 +239,29 @@ def through_half(e: Emitter, group: Value, position: Value, roots: Value, n: Val
 @vector_op
 def through_full(e: Emitter, group: Value, position: Value, roots: Value, n: Value, transfer: Value) -> None:
     """A complex group times a full spectrum in digit-reversed order, the same in every lane."""
+    _scaled(e, group, n, transfer, _times)
+
+
+def _scaled(e: Emitter, group: Value, n: Value, numbers: Value, product: Any) -> None:
     with e.loop(0, n) as i:
         here = i * (2 * e.lanes)
-        _store(e, group, here, e.lanes, _times(_load(e, group, here, e.lanes), _scalar(e, transfer, i)))
+        _store(e, group, here, e.lanes, product(_load(e, group, here, e.lanes), _scalar(e, numbers, i)))
+
+
+@vector_op
+def scale(e: Emitter, group: Value, n: Value, numbers: Value) -> None:
+    """The first n positions times a complex number each, the same in every lane."""
+    _scaled(e, group, n, numbers, _times)
+
+
+@vector_op
+def scale_conjugate(e: Emitter, group: Value, n: Value, numbers: Value) -> None:
+    """The first n positions times the conjugate of a complex number each."""
+    _scaled(e, group, n, numbers, _times_conjugate)
+
+
+@vector_op
+def blank(e: Emitter, group: Value, first: Value, last: Value) -> None:
+    """Zeros at positions first … last."""
+    with e.loop(first, last) as i:
+        _store(e, group, i * (2 * e.lanes), e.lanes, (e.zero(), e.zero()))

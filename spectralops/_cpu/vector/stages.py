@@ -14,6 +14,8 @@ from spectralops._cpu.vector.fields import (
     BLOCK_FILTER,
     BLOCK_STRIDE,
     BREADTH,
+    COLUMN_FORWARD,
+    COLUMN_INVERSE,
     COLUMN_LENGTH,
     COLUMN_PLAN,
     COLUMN_POSITION,
@@ -24,17 +26,18 @@ from spectralops._cpu.vector.fields import (
     COLUMNS_OUT,
     COMPLEX,
     EVEN,
-    FORWARD,
     GATHERED,
+    GROUP,
     IMAGE_IMAG,
     IMAGE_STRIDE,
     INNER,
     INNER_COUNT,
     INNER_JOB,
-    INVERSE,
     PAIR,
     PLANE_FILTER,
     PLANE_STRIDE,
+    ROW_FORWARD,
+    ROW_INVERSE,
     ROW_LENGTH,
     ROW_PLAN,
     ROW_TWIDDLES,
@@ -45,7 +48,6 @@ from spectralops._cpu.vector.fields import (
     SWEEP,
     TWIST,
     UNITS,
-    VECTORS,
     ZERO,
 )
 
@@ -58,7 +60,7 @@ __all__ = [
 
 def _columns_in(kind: str, unpack: Any) -> Any:
     load = layout.column_loader(kind)
-    breadth, vectors = BREADTH[kind], VECTORS[kind]
+    breadth = BREADTH[kind]
     wide = 2 if kind == PAIR else 1
 
     def columns_in(job: Any, image: Any, spectrum: Any, scratch: Any, first: Any, last: Any) -> None:
@@ -81,10 +83,11 @@ def _columns_in(kind: str, unpack: Any) -> Any:
                 at(job, COLUMNS),
                 units,
                 scratch,
+                at(job, GROUP),
             )
             for u in range(units):
-                group = shift(scratch, u * length * vectors * count)
-                call(at(job, FORWARD), (group, plan, twiddles))
+                group = shift(scratch, u * at(job, GROUP))
+                call(at(job, COLUMN_FORWARD), (group, plan, twiddles))
                 offset = (unit + u) * wide * count
                 unpack(
                     group, position, roots, length, spectrum, offset, at(job, SPECTRUM_STRIDE), at(job, SPECTRUM_IMAG)
@@ -95,7 +98,7 @@ def _columns_in(kind: str, unpack: Any) -> Any:
 
 def _columns_out(kind: str, pack: Any) -> Any:
     store = layout.column_storer(kind)
-    breadth, vectors = BREADTH[kind], VECTORS[kind]
+    breadth = BREADTH[kind]
     wide = 2 if kind == PAIR else 1
 
     def columns_out(job: Any, spectrum: Any, image: Any, scratch: Any, first: Any, last: Any) -> None:
@@ -110,10 +113,10 @@ def _columns_out(kind: str, pack: Any) -> Any:
         for unit in range(first, last, sweep):
             units = min(sweep, last - unit)
             for u in range(units):
-                group = shift(scratch, u * length * vectors * count)
+                group = shift(scratch, u * at(job, GROUP))
                 offset = (unit + u) * wide * count
                 pack(group, position, roots, length, spectrum, offset, at(job, SPECTRUM_STRIDE), at(job, SPECTRUM_IMAG))
-                call(at(job, INVERSE), (group, plan, twiddles))
+                call(at(job, COLUMN_INVERSE), (group, plan, twiddles))
             store(
                 image,
                 at(job, IMAGE_STRIDE),
@@ -123,6 +126,7 @@ def _columns_out(kind: str, pack: Any) -> Any:
                 at(job, COLUMNS),
                 units,
                 scratch,
+                at(job, GROUP),
             )
 
     return columns_out
@@ -160,9 +164,9 @@ def rows(job: Any, spectrum: Any, transfer: Any, work: Any, scratch: Any, first:
         _gather_split(here, stride, imag, lanes(spectrum), at(job, GATHERED), scratch)
         if twisted:
             spectra.multiply(scratch, length, factors)
-        call(at(job, FORWARD), (scratch, plan, twiddles))
+        call(at(job, ROW_FORWARD), (scratch, plan, twiddles))
         spectra.multiply(scratch, length, shift(transfer, block * size))
-        call(at(job, INVERSE), (scratch, plan, twiddles))
+        call(at(job, ROW_INVERSE), (scratch, plan, twiddles))
         if twisted:
             spectra.multiply_conjugate(scratch, length, factors)
         _scatter_split(here, stride, imag, lanes(spectrum), at(job, GATHERED), scratch)
@@ -202,7 +206,7 @@ def images(
 
 def _filter_columns(kind: str, through: Any) -> Any:
     load, store = layout.column_loader(kind), layout.column_storer(kind)
-    breadth, vectors = BREADTH[kind], VECTORS[kind]
+    breadth = BREADTH[kind]
 
     def filter_columns(job: Any, source: Any, target: Any, transfer: Any, scratch: Any, first: Any, last: Any) -> None:
         """Units first … last of columns of unrelated transforms: load, filter, store."""
@@ -221,13 +225,14 @@ def _filter_columns(kind: str, through: Any) -> Any:
             units = min(sweep, last - unit, at(job, UNITS) - within)
             here = image * at(job, SIZE)
             column = within * breadth * count
-            load(shift(source, here), at(job, IMAGE_STRIDE), 0, length, column, at(job, COLUMNS), units, scratch)
+            stride, columns, size = at(job, IMAGE_STRIDE), at(job, COLUMNS), at(job, GROUP)
+            load(shift(source, here), stride, 0, length, column, columns, units, scratch, size)
             for u in range(units):
-                group = shift(scratch, u * length * vectors * count)
-                call(at(job, FORWARD), (group, plan, twiddles))
+                group = shift(scratch, u * size)
+                call(at(job, COLUMN_FORWARD), (group, plan, twiddles))
                 through(group, position, roots, length, transfer)
-                call(at(job, INVERSE), (group, plan, twiddles))
-            store(shift(target, here), at(job, IMAGE_STRIDE), 0, length, column, at(job, COLUMNS), units, scratch)
+                call(at(job, COLUMN_INVERSE), (group, plan, twiddles))
+            store(shift(target, here), stride, 0, length, column, columns, units, scratch, size)
             unit += units
 
     return filter_columns
@@ -256,9 +261,9 @@ def _filter_rows(kind: str, through: Any) -> Any:
         for row in range(first, last, lanes(source)):
             here, there = shift(source, row * source_step), shift(target, row * target_step)
             gather(here, source_step, 0, last - row, at(job, COLUMNS), scratch)
-            call(at(job, FORWARD), (scratch, plan, twiddles))
+            call(at(job, COLUMN_FORWARD), (scratch, plan, twiddles))
             through(scratch, position, roots, length, transfer)
-            call(at(job, INVERSE), (scratch, plan, twiddles))
+            call(at(job, COLUMN_INVERSE), (scratch, plan, twiddles))
             scatter(there, target_step, 0, last - row, at(job, COLUMNS), scratch)
 
     return filter_rows

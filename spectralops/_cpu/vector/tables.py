@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from spectralops._cpu.vector import host
+from spectralops._cpu.vector import host, kernels
+from spectralops._cpu.vector.choice import is_smooth
 
 __all__ = [
     "FIELDS_PER_STAGE",
@@ -60,16 +61,23 @@ class Axis:
     """The tables of one transform length, read-only and shared between threads."""
 
     n: int
-    radices: tuple[int, ...]
-    plan: np.ndarray  # see FIRST_STAGE
+    plan: np.ndarray  # see FIRST_STAGE, or chirp.py
     twiddles: np.ndarray  # (real, imaginary) pairs; stage after stage, column after column, radix − 1 of them
     position: np.ndarray  # where frequency k stands
     frequency: np.ndarray  # which frequency stands at position i
+    forward: str = "forward"  # kernels
+    inverse: str = "inverse"
+    space: int = 0  # positions that a group must have room for, if more than n
+    keep: Any = None
 
 
 @lru_cache(maxsize=128)
 def axis(n: int, dtype: str) -> Axis:
-    """The tables of the transforms of length n, 2·3·5·7-smooth."""
+    """The tables of the transforms of length n."""
+    return _smooth_axis(n, dtype) if is_smooth(n) else _chirp_axis(n, dtype)
+
+
+def _smooth_axis(n: int, dtype: str) -> Axis:
     radices = factorise(n, host.registers())
     frequency = np.zeros(1, np.int64)
     for radix in reversed(radices):
@@ -89,10 +97,28 @@ def axis(n: int, dtype: str) -> Axis:
         begin += 2 * stage.size
         size //= radix
     twiddles = np.concatenate([*factors, np.zeros(1)]).view(float).astype(dtype)
-    tables = (np.array(fields, np.int64), twiddles, np.argsort(frequency), frequency)
-    for table in tables:
-        table.setflags(write=False)
-    return Axis(n, radices, *tables)
+    arrays = _frozen(np.array(fields, np.int64), twiddles, np.argsort(frequency), frequency)
+    return Axis(n, *arrays)
+
+
+def _chirp_axis(n: int, dtype: str) -> Axis:
+    m = next(size for size in range(-(-(2 * n - 1) // 16) * 16, 4 * n + 16, 16) if is_smooth(size))
+    inner = axis(m, dtype)
+    chirp = roots(2 * n, np.arange(n) ** 2)
+    wrapped = np.zeros(m, complex)
+    wrapped[:n] = chirp.conj()
+    wrapped[m - n + 1 :] = chirp[:0:-1].conj()
+    numbers = np.concatenate([chirp, np.fft.fft(wrapped)[inner.frequency] / m]).view(float).astype(dtype)
+    kernels_of = (kernels.address(inner.forward, dtype), kernels.address(inner.inverse, dtype))
+    fields = [n, m, inner.plan.ctypes.data, inner.twiddles.ctypes.data, *kernels_of]
+    plan, numbers, order = _frozen(np.array(fields, np.int64), numbers, np.arange(n))
+    return Axis(n, plan, numbers, order, order, "chirp_forward", "chirp_inverse", m, inner)
+
+
+def _frozen(*arrays: np.ndarray) -> Any:
+    for array in arrays:
+        array.setflags(write=False)
+    return arrays
 
 
 @lru_cache(maxsize=128)
