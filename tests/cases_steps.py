@@ -138,6 +138,7 @@ CONVECTION = [
     _convection("upwind3-periodic-two-cells", _inputs((2,)), 1.0, scheme="upwind3"),
     _convection("3d-batch", _inputs((2, 3, 4, 5)), (1.0, -0.5, 0.25), dx=(0.5, 0.7, 0.9)),
     _convection("still-axis", _inputs((5, 6)), (0.0, 1.0), scheme="upwind3", steps=2),
+    _convection("still-axis-mask", _inputs((5, 6), mask=(5, 6)), (0.0, 1.0)),
     _convection("axes-reversed", _inputs((5, 6), v0=(5, 6), v1=(5, 6)), axes=(1, 0), dx=(0.5, 0.7)),
     _convection("velocity-per-instance", _inputs((3, 8), v0=(3, 1)), axes=-1, steps=2),
     _convection("source", _inputs((8,), source=(8,)), 1.0, dx=(0.5,)),
