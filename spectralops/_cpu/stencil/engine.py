@@ -63,13 +63,17 @@ def _run(grid: Grid, one: Pass, source: Array, target: Array, constants: Array, 
     sweep = _sweep(f"{grid.kernel}_{grid.dims}d")
     rules = grid.rules()
     stepped = (grid.dims == 3, grid.dims >= 2)
+    # numba would compile anew for an array that cannot be written, so that all of them are made such.
+    source = source.view()
+    source.flags.writeable = False
 
     def part(first: int, end: int) -> None:
         with _buffers(source.dtype, layout.size, layout.size) as (a, b):
             sweep(
                 source, target, one.items[first:end], grid.shape, one.levels, (a, b), layout.base,
                 (layout.plane_pitch, layout.pitch), stepped, one.folds, grid.periodic[2], grid.held, rules, constants,
-                laid.arrays, laid.base, laid.pitches,
+                laid.conductances, laid.source is not None, source if laid.source is None else laid.source, laid.base,
+                laid.pitches,
             )  # fmt: skip
 
     with np.errstate(all="ignore"):
@@ -96,7 +100,8 @@ def _array(buffer: workspace.Buffer, dtype: np.dtype[Any], size: int) -> Array:
 class Laid:
     """Coefficient fields laid out over whole grids, with the cells beyond their ends that sweeps look at."""
 
-    arrays: tuple[Array | None, ...]
+    conductances: tuple[Array, ...]
+    source: Array | None
     base: int
     pitches: tuple[int, int, int]
 
@@ -188,11 +193,11 @@ class Grid:
 
     def fields(self, levels: int, stack: ExitStack) -> Laid:
         """The conductances and the source that the kernel reads."""
-        update, masked = self.plan.update, self.plan.geometry.mask is not None
+        update = self.plan.update
         sources = [self._source(rate, factor) for rate, factor in update.sources]
         conductances = [self._conductance(part) for part in update.diffusion]
         if not sources and not conductances:
-            return Laid((None,), 0, (0, 0, 0))
+            return Laid((), None, 0, (0, 0, 0))
         reach = levels * self.width
         halo = (reach + 1 if self.periodic[0] else 1, reach + 1 if self.periodic[1] else 1)
         dtype = np.dtype(self.plan.compute)
@@ -208,9 +213,7 @@ class Grid:
         for array, value in zip(flat, values, strict=True):
             self._lay(array.reshape(whole), value, halo, first)
         source = flat[len(conductances)] if sources else None
-        faces = tuple(flat[: len(conductances)])
-        extra: tuple[Any, ...] = (*faces, True if masked else None, source) if faces else (source,)
-        return Laid(extra, base, (grid_pitch, plane_pitch, pitch))
+        return Laid(tuple(flat[: len(conductances)]), source, base, (grid_pitch, plane_pitch, pitch))
 
     def _source(self, rate: float | Field, factor: float) -> Array:
         number = np.dtype(self.plan.compute).type

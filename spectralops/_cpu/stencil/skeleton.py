@@ -90,6 +90,15 @@ def wall_ghosts(d, base, block, extent, pitches, n, walls, rules):
 
 
 @jit
+def add_rows(d, target, d_pitch, source, place, f_pitch, count, n):
+    """Add a source to `count` rows."""
+    for r in range(U(count)):
+        i, o = U(place) + r * U(f_pitch), U(target) + r * U(d_pitch)
+        for k in range(U(n)):
+            d[o + k] = d[o + k] + source[i + k]
+
+
+@jit
 def hold_ends(d, target, d_pitch, s, start, pitch, where, extent, n, walls, held):
     """Give the held end cells of the rows of one plane, which the kernel has overwritten, their value back."""
     planes, rows = extent
@@ -136,6 +145,8 @@ def build(rows: Callable[..., None]) -> Callable[..., None]:
         rules,
         c,
         f,
+        sourced,
+        source,
         f_base,
         f_pitches,
     ):
@@ -144,7 +155,8 @@ def build(rows: Callable[..., None]) -> Callable[..., None]:
         An item is (grid, first plane, planes, first row, rows, planes a block, rows a block, four walls): a side of the
         tile, low and high of planes and rows, either is a wall with ghosts beyond it, or borders on cells of the grid,
         which wraps around. `wraps` says that rows do; `folds`, that tiles are whole grids whose periodic axes wrap like
-        walls, so that a level must be complete before the next begins.
+        walls, so that a level must be complete before the next begins. `source` is a field that each level adds where
+        `sourced` says so: a flag and not a type, since every type would be compiled anew.
         """
         if stamp < 0:  # never: the name in the closure makes numba's cache follow the kernels' source
             return
@@ -160,7 +172,7 @@ def build(rows: Callable[..., None]) -> Callable[..., None]:
             block_planes, block_rows = items[item, 5], items[item, 6]
             walls = items[item, 7:]
             grid_start = grid * planes_of_grid * rows_of_grid * n
-            coefficients = c[min(grid, c.shape[0] - 1)]
+            k = c[min(grid, c.shape[0] - 1)]
             # Cells in excess of the tile: what its last level reaches of its neighbours.
             before_z = levels * deep if not walls[0] else 0
             before_y = levels * high if not walls[2] else 0
@@ -189,49 +201,37 @@ def build(rows: Callable[..., None]) -> Callable[..., None]:
                         if p0 >= p1 or j0 >= j1:
                             continue
                         s, d = (a, b) if t & 1 else (b, a)
+                        inner = t < levels
                         for p in range(p0, p1):
                             start = base + p * plane_pitch + j0 * pitch
                             z, y = z0 + p - before_z, y0 + j0 - before_y
                             place = f_base + grid * f_grid_pitch + z * f_plane_pitch + y * f_pitch
-                            if t < levels:
-                                rows(
-                                    d,
-                                    start,
-                                    pitch,
-                                    s,
-                                    start,
-                                    pitch,
-                                    plane_pitch,
-                                    j1 - j0,
-                                    n,
-                                    coefficients,
-                                    f,
-                                    place,
-                                    f_pitch,
-                                    f_plane_pitch,
-                                )
-                                hold_ends(d, start, pitch, s, start, pitch, (p, j0, j1), extent, n, walls, held)
-                                column_ghosts(d, start, j1 - j0, pitch, n, wraps, rules)
-                            else:
-                                target = grid_start + (z * rows_of_grid + y) * n
-                                rows(
-                                    out,
-                                    target,
-                                    n,
-                                    s,
-                                    start,
-                                    pitch,
-                                    plane_pitch,
-                                    j1 - j0,
-                                    n,
-                                    coefficients,
-                                    f,
-                                    place,
-                                    f_pitch,
-                                    f_plane_pitch,
-                                )
-                                hold_ends(out, target, n, s, start, pitch, (p, j0, j1), extent, n, walls, held)
-                        if t < levels:
+                            to = d if inner else out
+                            target = start if inner else grid_start + (z * rows_of_grid + y) * n
+                            d_pitch = pitch if inner else n
+                            count = j1 - j0
+                            rows(
+                                to,
+                                target,
+                                d_pitch,
+                                s,
+                                start,
+                                pitch,
+                                plane_pitch,
+                                count,
+                                n,
+                                k,
+                                f,
+                                place,
+                                f_pitch,
+                                f_plane_pitch,
+                            )
+                            if sourced:
+                                add_rows(to, target, d_pitch, source, place, f_pitch, count, n)
+                            hold_ends(to, target, d_pitch, s, start, pitch, (p, j0, j1), extent, n, walls, held)
+                            if inner:
+                                column_ghosts(d, start, count, pitch, n, wraps, rules)
+                        if inner:
                             wall_ghosts(d, base, (p0, p1, j0, j1), extent, pitches, n, walls, rules)
 
     return sweep
