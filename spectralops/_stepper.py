@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -148,6 +147,8 @@ def host(x: Any, dtype: str, home: _arrays.Home) -> np.ndarray[Any, Any]:
 
 def digest_of(values: np.ndarray[Any, Any]) -> str:
     """Short digest of the values of an array, whatever its memory layout."""
+    import hashlib  # loads OpenSSL, which import spectralops must not wait for
+
     return hashlib.sha256(values.tobytes()).hexdigest()[:16]
 
 

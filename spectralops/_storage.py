@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Protocol
@@ -262,6 +261,8 @@ def load_checkpoint(path: Path, run: dict[str, Any], home: _arrays.Home) -> tupl
     ValueError
         If the file is no checkpoint, or one of another run: naming what differs.
     """
+    import zipfile
+
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             meta, u = json.loads(str(arrays["meta"])), arrays["u"]

@@ -10,7 +10,7 @@ import pytest
 from libraries import library
 
 import spectralops as so
-from spectralops import MismatchError, StabilityError, _dispatch, debug, explain
+from spectralops import MismatchError, StabilityError, _dispatch, debug, debugging, explain
 from spectralops.debugging import _size
 
 WAVE = np.sin(2 * np.pi * np.arange(32) / 32)
@@ -166,6 +166,22 @@ def test_cancellation_is_no_fault():
         so.spectral_filter(u, so.transfer.derivative(0))
         so.laplacian(u, 0.1)
     assert report.compared == 2
+
+
+def test_rounding_of_the_input_excuses_what_it_explains(rng, monkeypatch):
+    """A weak band of a strong field: the error is large beside the result, but not beside the field's rounding."""
+    x = np.arange(256)
+    u = (300 * np.sin(2 * np.pi * x / 256) + 1e-3 * rng.standard_normal(256)).astype(np.float32)
+
+    def weak_band():
+        with debug() as report:
+            so.spectral_filter(u, lambda k: np.abs(k) > 1.0)
+        return report
+
+    assert 0 < weak_band().worst < 1
+    monkeypatch.setattr(debugging, "_perturbed", lambda inputs, eps: inputs)
+    with pytest.raises(MismatchError):
+        weak_band()
 
 
 def test_cancellation_does_not_hide_faults(plant):

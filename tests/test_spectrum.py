@@ -186,7 +186,7 @@ def test_constant_detrend_removes_the_mean_of_the_axes_alone():
     assert power_spectrum(u, axes=1).power[:, 0].tolist() == [8.0, 72.0]
 
 
-@pytest.mark.parametrize("shape", [(9,), (6, 7), (1, 5), (3, 4, 5)], ids=str)
+@pytest.mark.parametrize("shape", [(2,), (9,), (6, 7), (1, 5), (3, 4, 5)], ids=str)
 def test_linear_detrend_removes_planes(rng, shape):
     grid = np.meshgrid(*(np.arange(float(n)) for n in shape), indexing="ij")
     plane = 3.0 + sum((0.5 + i) * x for i, x in enumerate(grid))
