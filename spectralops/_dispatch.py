@@ -55,6 +55,10 @@ CONVOLUTION = ("fft_conv2d", "convolve")
 STEPS = ("diffusion_step", "convection_step", "diffuse_convect_step", "pde_step")
 STENCILS = ("gradient", "divergence", "laplacian")
 
+COMPILED_STEPS = (
+    "diffusion, and Burgers in one or two dimensions with the central advective scheme; other steps run on numpy"
+)
+
 SUPPORT: dict[tuple[str, str], Support] = {
     **_rows(
         SPECTRAL,
@@ -72,7 +76,11 @@ SUPPORT: dict[tuple[str, str], Support] = {
         cupy="_plain.convolution",
         reference="_reference.convolution",
     ),
-    **_rows(STEPS, REALS, cpu="_cpu.steps", numpy="_plain.steps", cupy="_plain.steps", reference="_reference.steps"),
+    **{
+        (op, "cpu"): Support("spectralops._cpu.steps", REALS, COMPILED_STEPS)
+        for op in ("diffusion_step", "diffuse_convect_step")
+    },
+    **_rows(STEPS, REALS, numpy="_plain.steps", cupy="_plain.steps", reference="_reference.steps"),
     **_rows(STENCILS, ALL, numpy="_plain.stencils", cupy="_plain.stencils", reference="_reference.stencils"),
     **_rows(
         ("diffusion_filter",),

@@ -193,11 +193,13 @@ def test_the_default_is_the_engine_and_explain_says_so() -> None:
 
 
 def test_what_no_kernel_covers_runs_on_numpy() -> None:
-    plan = so.plan_convection_step((8,), "float64", 1.0, 1.0, 0.1, scheme="weno5", on_unstable="ignore")
+    arguments = ((8,), "float64", 1.0, 0.1, 1.0)
+    plan = so.plan_diffuse_convect_step(*arguments, velocity=0.5)
     assert plan.kernel is None
     assert plan.backend == "numpy"
     with pytest.raises(so.UnsupportedError, match="backend is 'cpu', but must be 'numpy' for this step: no compiled"):
-        so.plan_convection_step((8,), "float64", 1.0, 1.0, 0.1, scheme="weno5", on_unstable="ignore", backend="cpu")
+        so.plan_diffuse_convect_step(*arguments, velocity=0.5, backend="cpu")
+    assert so.plan_convection_step((8,), "float64", 0.5, 1.0, 0.1).backend == "numpy"
 
 
 def test_the_switch_turns_it_off(monkeypatch: pytest.MonkeyPatch) -> None:

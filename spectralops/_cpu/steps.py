@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from spectralops._plans.steps import StepPlan
 
-__all__ = ["algorithm", "convection_step", "diffuse_convect_step", "diffusion_step", "pde_step"]
+__all__ = ["algorithm", "diffuse_convect_step", "diffusion_step"]
 
 
 def algorithm(plan: StepPlan) -> str:
@@ -18,11 +18,11 @@ def algorithm(plan: StepPlan) -> str:
     )
 
 
-def pde_step(plan: StepPlan, u: Any, *fields: Any, out: Any, workers: int) -> None:
+def diffusion_step(plan: StepPlan, u: Any, *fields: Any, out: Any, workers: int) -> None:
     """Write u after the plan's steps to `out`."""
     from spectralops._cpu.stencil.engine import advance  # loads numba
 
     advance(plan, u, *fields, out=out, workers=workers)
 
 
-diffusion_step = convection_step = diffuse_convect_step = pde_step
+diffuse_convect_step = diffusion_step
