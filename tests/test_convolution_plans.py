@@ -13,8 +13,10 @@ from support import random_array
 
 import spectralops as so
 from spectralops._arrays import ArraySpec
-from spectralops._cpu import conv_blocks, conv_direct, conv_fft
+from spectralops._cpu import conv2d, conv_blocks, conv_direct, conv_fft
+from spectralops._plans import conv2d_cost as dense_model
 from spectralops._plans import convolution_cost as model
+from spectralops._plans.conv2d_cost import Channels
 from spectralops._plans.convolution_cost import Cost, Linear, choose, tile_candidates
 from spectralops.errors import UnsupportedError
 
@@ -305,6 +307,123 @@ class TestCostModel:
         assert conv_direct.BLOCK == model.DIRECT_BLOCK
         assert conv_direct.ROW == model.ROW
         assert conv_fft.BLOCK == model.TRANSFORM_BLOCK
+
+
+class TestChannelsCostModel:
+    """Every prediction as the formula by hand."""
+
+    dense = Channels(
+        batch=2,
+        groups=3,
+        inputs=4,
+        outputs=5,
+        image=(20, 30),
+        kernel=(3, 5),
+        result=(18, 26),
+        taps=15,
+        stride=(1, 1),
+        is_complex=(False, False),
+        width=1,
+    )
+    depthwise = replace(dense, inputs=1, outputs=2)
+
+    def test_columns(self):
+        """All 18 rows fit one block: 6 blocks of 60 rows of columns."""
+        cost = self.dense.direct()
+        gathered, pairs = 6 * 60 * 468, 30 * 468 * 60
+        seconds = dense_model.COLUMNS_CALL * 6 + dense_model.GATHER * gathered + dense_model.GEMM * pairs
+        assert cost == Cost("direct", (), 2 * pairs, pytest.approx(seconds))
+        double = replace(self.dense, width=2, is_complex=(True, False)).direct()
+        seconds = dense_model.COLUMNS_CALL * 6 + dense_model.GATHER * 4 * gathered + dense_model.GEMM * 8 * pairs
+        assert double == Cost("direct", (), 4 * pairs, pytest.approx(seconds))
+
+    def test_columns_in_several_blocks(self):
+        """2**18 elements are 43 of 100 rows of 60 * 100 columns: three blocks."""
+        large = replace(self.dense, result=(100, 100))
+        seconds = (
+            dense_model.COLUMNS_CALL * 18 + dense_model.GATHER * 6 * 60 * 10_000 + dense_model.GEMM * 30 * 10_000 * 60
+        )
+        assert large.direct().seconds == pytest.approx(seconds)
+
+    def test_shifts(self):
+        pairs = 12 * 468 * 15
+        seconds = model.TAP_CALL * 15 + model.TAP * pairs
+        assert self.depthwise.direct() == Cost("direct", (), 2 * pairs, pytest.approx(seconds))
+        double = replace(self.depthwise, width=2, is_complex=(True, True)).direct()
+        assert double == Cost("direct", (), 8 * pairs, pytest.approx(model.TAP_CALL * 15 + model.TAP * 4 * pairs))
+        large = replace(self.depthwise, result=(100, 100))  # 120,000 results: two blocks
+        assert large.direct().seconds == pytest.approx(model.TAP_CALL * 2 * 15 + model.TAP * 120_000 * 15)
+
+    def test_matrix_products_at_frequencies(self):
+        """For each group 2 images of 4 + 5 channels, and 20 kernels, mostly zeros, at 20 x 16 frequencies."""
+        one = model.TRANSFORM * 600 * math.log2(600)
+        seconds = (
+            3 * (2 * 9 + 10) * one
+            + 3 * dense_model.GEMM * 4 * 20 * 2 * 320
+            + 3 * 2 * 320 * (dense_model.REORDER * 18 + dense_model.REORDER_WEIGHT * 20)
+            + 3 * dense_model.SMALL_GEMM * 320
+            + 3 * 4 * model.PASS
+        )
+        flops = 3 * ((18 + 20) * round(2.5 * 600 * math.log2(600)) + 8 * 20 * 2 * 320)
+        assert self.dense.tiled("fft", (20, 30)) == Cost("fft", (20, 30), flops, pytest.approx(seconds))
+
+    def test_complex_matrix_products(self):
+        one = model.TRANSFORM * 4 * 600 * math.log2(600)
+        seconds = (
+            3 * (2 * 9 + 10) * one
+            + 3 * dense_model.GEMM * 2 * 4 * 20 * 2 * 600
+            + 3 * 2 * 2 * 600 * (dense_model.REORDER * 18 + dense_model.REORDER_WEIGHT * 20)
+            + 3 * dense_model.SMALL_GEMM * 600
+            + 3 * 4 * model.PASS
+        )
+        wide = replace(self.dense, width=2, is_complex=(False, True))
+        assert wide.tiled("fft", (20, 30)).seconds == pytest.approx(seconds)
+
+    def test_tiles(self):
+        """14 x 12 results a tile: 2 x 3 tiles of each image."""
+        one = model.TILE_TRANSFORM * 256 * 8
+        seconds = (
+            3 * (12 * 9 + 10) * one
+            + 3 * dense_model.GEMM * 4 * 20 * 12 * 144
+            + 3 * 2 * 144 * (dense_model.REORDER * 108 + dense_model.REORDER_WEIGHT * 20)
+            + 3 * dense_model.SMALL_GEMM * 144
+            + 3 * 4 * model.PASS
+        )
+        assert self.dense.tiled("tiles", (16, 16)).seconds == pytest.approx(seconds)
+
+    def test_tiles_in_several_passes(self):
+        """2**20 elements: 512 tiles of 9 channels of 256 points are more than one and fewer than two."""
+        many = replace(self.dense, batch=100, groups=1)  # 600 tiles
+        one = model.TILE_TRANSFORM * 256 * 8
+        seconds = (
+            (600 * 9 + 10) * one
+            + dense_model.GEMM * 4 * 20 * 600 * 144
+            + 2 * 144 * (dense_model.REORDER * 5400 + dense_model.REORDER_WEIGHT * 20)
+            + 2 * dense_model.SMALL_GEMM * 144
+            + 2 * 4 * model.PASS
+        )
+        assert many.tiled("tiles", (16, 16)).seconds == pytest.approx(seconds)
+
+    def test_depthwise_tiles(self):
+        one = model.TILE_TRANSFORM * 256 * 8
+        each = (model.PRODUCT * 2 + dense_model.GATHER * 3) * 256 * 12
+        seconds = 3 * (12 * 3 + 1) * one + 3 * each + 4 * model.PASS
+        assert self.depthwise.tiled("tiles", (16, 16)).seconds == pytest.approx(seconds)
+
+    def test_strided_results_are_computed_densely(self):
+        thin = replace(self.dense, result=(9, 9), stride=(2, 3))  # 17 x 25 without stride
+        assert thin.tiled("tiles", (16, 16)).flops == self.dense.tiled("tiles", (16, 16)).flops
+
+    def test_costs_are_of_all_methods(self):
+        direct, fft, tiles = self.dense.costs()
+        assert (direct.method, fft.method, tiles.method) == ("direct", "fft", "tiles")
+        assert fft.lengths == (20, 30)
+        candidates = [self.dense.tiled("tiles", tile) for tile in tile_candidates((3, 5), (20, 30))]
+        assert tiles == min(candidates, key=lambda cost: cost.seconds)
+
+    def test_the_executor_works_as_modelled(self):
+        assert conv2d.COLUMNS_BLOCK == dense_model.COLUMNS_BLOCK
+        assert conv2d.TILES_BLOCK == dense_model.TILES_BLOCK
 
 
 class TestBlocks:

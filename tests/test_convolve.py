@@ -213,6 +213,11 @@ class TestBatches:
         one = so.convolve(x, k, **options)
         assert np.array_equal(so.convolve(x, k, workers=3, **options), one)
 
+    @pytest.mark.parametrize("method", METHODS)
+    def test_threads_within_one_array(self, rng, method):
+        x, k = rng.standard_normal((60, 50)), rng.standard_normal((4, 3))
+        close(so.convolve(x, k, method=method, workers=2), signal.convolve2d(x, k))
+
     def test_threads_on_long_rows(self, rng):
         x, k = rng.standard_normal((5, 400)), rng.standard_normal(9)
         one = so.convolve(x, k, method="direct")

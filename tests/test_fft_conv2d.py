@@ -155,6 +155,17 @@ def test_channels_are_summed(rng, method):
     close(so.fft_conv2d(x, weight, method=method), np.array(expected))
 
 
+def test_valid_is_no_padding(rng):
+    x, weight = rng.standard_normal((3, 9, 8)), rng.standard_normal((2, 3, 4, 3))
+    assert np.array_equal(so.fft_conv2d(x, weight, padding="valid", stride=2), so.fft_conv2d(x, weight, stride=2))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_threads_within_one_image(rng, method):
+    x, weight = rng.standard_normal((3, 60, 50)), rng.standard_normal((2, 3, 4, 3))
+    close(so.fft_conv2d(x, weight, method=method, workers=2), so.fft_conv2d(x, weight, method="direct"))
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_unbatched_is_a_batch_of_one(rng, method):
     x, weight = rng.standard_normal((3, 9, 8)), rng.standard_normal((2, 3, 4, 3))

@@ -116,12 +116,14 @@ def tiled(
         if inputs > 1:
             factor = _by_frequency(factor)
 
+        spare = workers if len(places) <= together else 1
+
         def some_tiles(first: int) -> None:
             chosen = places[first : first + together]
             tiles = np.stack([gather(x[image, mine], corner, tile) for image, *corner in chosen])
-            spectrum = mix(forward(tiles, tile, (-2, -1), halved), factor)
+            spectrum = mix(forward(tiles, tile, (-2, -1), halved, spare), factor)
             for result, (image, *corner) in zip(
-                backward(spectrum, tile, (-2, -1), windows, halved), chosen, strict=True
+                backward(spectrum, tile, (-2, -1), windows, halved, spare), chosen, strict=True
             ):
                 _keep(result, out[image, mine, some], corner, stride, lambda block: finish(block, mine, some))
 

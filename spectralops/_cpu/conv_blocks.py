@@ -60,24 +60,29 @@ def part(x: Array, index: tuple[slice, ...]) -> Array:
     return x[tuple(slice(None) if n == 1 else box for n, box in zip(x.shape, index, strict=False))]
 
 
-def forward(x: Array, lengths: Sequence[int], axes: Sequence[int], halved: bool) -> Array:
+def forward(x: Array, lengths: Sequence[int], axes: Sequence[int], halved: bool, workers: int = 1) -> Array:
     """Spectrum along `axes`, zeros appended up to `lengths`; the last axis first, while the others are short."""
     one = fft.rfft if halved else fft.fft
     for n, axis in zip(reversed(lengths), reversed(axes), strict=True):
-        x = one(x, n, axis=axis)
+        x = one(x, n, axis=axis, workers=workers)
         one = fft.fft
     return x
 
 
 def backward(
-    spectrum: Array, lengths: Sequence[int], axes: Sequence[int], windows: Sequence[slice], halved: bool
+    spectrum: Array,
+    lengths: Sequence[int],
+    axes: Sequence[int],
+    windows: Sequence[slice],
+    halved: bool,
+    workers: int = 1,
 ) -> Array:
     """Inverse of :func:`forward`, cropped to a window along each axis as soon as it is transformed."""
     for j, (n, axis, window) in enumerate(zip(lengths, axes, windows, strict=True)):
         if halved and j == len(axes) - 1:
-            spectrum = fft.irfft(spectrum, n, axis=axis, overwrite_x=True)
+            spectrum = fft.irfft(spectrum, n, axis=axis, overwrite_x=True, workers=workers)
         else:
-            spectrum = fft.ifft(spectrum, n, axis=axis, overwrite_x=True)
+            spectrum = fft.ifft(spectrum, n, axis=axis, overwrite_x=True, workers=workers)
         box = [slice(None)] * spectrum.ndim
         box[axis] = window
         spectrum = spectrum[tuple(box)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -20,19 +21,20 @@ BLOCK = 2**17
 
 
 class _Spectrum:
-    """Spectrum of one factor: computed once where several results share it, else with each block."""
+    """Spectrum of one factor: computed once if it is used more often than it has arrays, else with each block."""
 
-    def __init__(self, x: Array, lengths: Sequence[int], halved: bool, results: int) -> None:
-        self._lengths, self._halved = lengths, halved
-        self._axes = range(-len(lengths), 0)
+    def __init__(self, x: Array, lengths: Sequence[int], halved: bool, uses: int, workers: int) -> None:
+        self._transform = partial(
+            forward, lengths=lengths, axes=range(-len(lengths), 0), halved=halved, workers=workers
+        )
         count = int(np.prod(x.shape[: -len(lengths)]))
-        self._whole = forward(x, lengths, self._axes, halved) if count < results or count == 1 else None
+        self._whole = self._transform(x) if count < uses else None
         self._x = x
 
     def __call__(self, index: tuple[slice, ...]) -> Array:
         if self._whole is not None:
             return part(self._whole, index)
-        return forward(part(self._x, index), self._lengths, self._axes, self._halved)
+        return self._transform(part(self._x, index))
 
 
 def transformed(a: Array, b: Array, out: Array, start: Sequence[int], lengths: Sequence[int], workers: int) -> None:
@@ -40,14 +42,15 @@ def transformed(a: Array, b: Array, out: Array, start: Sequence[int], lengths: S
     d = len(lengths)
     batch, axes, halved = out.shape[:-d], range(-d, 0), out.dtype.kind == "f"
     windows = [slice(s, s + n) for s, n in zip(start, out.shape[-d:], strict=True)]
-    results = int(np.prod(batch))
-    spectra = [_Spectrum(x, lengths, halved, results) for x in (a, b)]
+    blocks = batch_blocks(batch, max(1, BLOCK // int(np.prod(lengths))))
+    spare = workers if len(blocks) == 1 else 1
+    spectra = [_Spectrum(x, lengths, halved, int(np.prod(batch)), spare) for x in (a, b)]
 
     def one_block(index: tuple[slice, ...]) -> None:
         spectrum = spectra[0](index) * spectra[1](index)
-        out[index] = backward(spectrum, lengths, axes, windows, halved)
+        out[index] = backward(spectrum, lengths, axes, windows, halved, spare)
 
-    run(one_block, batch_blocks(batch, max(1, BLOCK // int(np.prod(lengths)))), workers)
+    run(one_block, blocks, workers)
 
 
 def overlap_save(a: Array, b: Array, out: Array, start: Sequence[int], tile: Sequence[int], workers: int) -> None:
@@ -61,7 +64,6 @@ def overlap_save(a: Array, b: Array, out: Array, start: Sequence[int], tile: Seq
     steps = [p - k + 1 for p, k in zip(tile, kernel, strict=True)]
     # Neighbouring tiles along the last axis are transformed together: axes (..., p_1, ..., tiles, p_d).
     axes = [*range(-d - 1, -2), -1]
-    spectrum_b = _Spectrum(b, tile, halved, max(2, int(np.prod(batch))))
     room = max(1, BLOCK // int(np.prod(tile)))
     together = min(room, -(-sizes[-1] // steps[-1]))
     windows = [slice(k - 1, None) for k in kernel]
@@ -79,7 +81,8 @@ def overlap_save(a: Array, b: Array, out: Array, start: Sequence[int], tile: Seq
         target[...] = result[(..., *(slice(n) for n in target.shape[-d:]))]
 
     strides = [*steps[:-1], together * steps[-1]]
-    corners = product(*(range(0, n, step) for n, step in zip(sizes, strides, strict=True)))
+    corners = list(product(*(range(0, n, step) for n, step in zip(sizes, strides, strict=True))))
+    spectrum_b = _Spectrum(b, tile, halved, int(np.prod(batch)) * len(corners), 1)
     run(one_group, list(product(batch_blocks(batch, max(1, room // together)), corners)), workers)
 
 

@@ -15,6 +15,7 @@ from spectralops._plans.conv2d_cost import Channels
 from spectralops._plans.convolution import METHODS, bytes_moved, explain_method, operand_dtype, result_dtype
 from spectralops._plans.convolution_cost import Cost, choose
 from spectralops._plans.epilogue import Epilogue
+from spectralops._plans.memo import memoised
 from spectralops.errors import UnsupportedError
 
 __all__ = ["Conv2dPlan", "build"]
@@ -203,9 +204,31 @@ def build(
     device: str,
     default: str = "float64",
 ) -> Conv2dPlan:
-    """Check and canonicalise the arguments of :func:`spectralops.fft_conv2d`, and plan it."""
+    """The plan of a call of :func:`spectralops.fft_conv2d`."""
     weight = transform.array_spec(OP, "weight", weight)
     bias = None if bias is None else transform.array_spec(OP, "bias", bias)
+    return _checked(
+        x, weight, bias, stride, padding, dilation, groups, padding_mode, method, epilogue, backend, device, default
+    )
+
+
+@memoised
+def _checked(
+    x: ArraySpec,
+    weight: ArraySpec,
+    bias: ArraySpec | None,
+    stride: int | Sequence[int],
+    padding: int | Sequence[int] | str,
+    dilation: int | Sequence[int],
+    groups: int,
+    padding_mode: str,
+    method: str,
+    epilogue: Epilogue | None,
+    backend: str | None,
+    device: str,
+    default: str,
+) -> Conv2dPlan:
+    """Check and canonicalise the arguments."""
     (groups,) = _sizes("groups", groups, 1)
     _check_shapes(x, weight, bias, groups)
     stride, dilation = _sizes("stride", stride, 2), _sizes("dilation", dilation, 2)

@@ -72,12 +72,8 @@ class Channels:
     def costs(self) -> tuple[Cost, ...]:
         """Direct sums, one transform per image, and the best tiles."""
         whole = tuple(fast_size(n) for n in self.image)
-        tiles = min((self.tiled("tiles", tile) for tile in self.tiles(whole)), key=lambda cost: cost.seconds)
-        return self.direct(), self.tiled("fft", whole), tiles
-
-    def tiles(self, whole: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """Tile lengths worth trying."""
-        return list(tile_candidates(self.kernel, whole))
+        tiles = (self.tiled("tiles", tile) for tile in tile_candidates(self.kernel, whole))
+        return self.direct(), self.tiled("fft", whole), min(tiles, key=lambda cost: cost.seconds)
 
     @property
     def parts(self) -> int:

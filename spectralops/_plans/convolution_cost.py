@@ -98,8 +98,10 @@ class Linear:
 
     def costs(self) -> tuple[Cost, ...]:
         """Direct sums, one transform for everything, and the best tiles."""
-        tiles = min((self.tiled(tile) for tile in self.tiles()), key=lambda cost: cost.seconds)
-        return self.direct(), self.transformed(), tiles
+        _, short = self.long_and_short
+        whole = tuple(fast_size(w + k - 1) for w, k in zip(self.outputs, short, strict=True))
+        tiles = (self.tiled(tile) for tile in tile_candidates(short, whole))
+        return self.direct(), self.transformed(), min(tiles, key=lambda cost: cost.seconds)
 
     @property
     def parts(self) -> int:
@@ -118,12 +120,6 @@ class Linear:
             fast_size(max(n, k, s + w, n + k - 1 - s))
             for n, k, s, w in zip(self.a, self.b, self.start, self.outputs, strict=True)
         )
-
-    def tiles(self) -> Iterator[tuple[int, ...]]:
-        """Tile lengths worth trying."""
-        _, short = self.long_and_short
-        whole = tuple(fast_size(w + k - 1) for w, k in zip(self.outputs, short, strict=True))
-        return tile_candidates(short, whole)
 
     def direct(self) -> Cost:
         """One multiply-add per output and tap that meet."""

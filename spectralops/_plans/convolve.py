@@ -15,13 +15,14 @@ from spectralops._arrays import ArraySpec, Operand
 from spectralops._plans import transform
 from spectralops._plans.convolution import METHODS, bytes_moved, explain_method, operand_dtype, result_dtype
 from spectralops._plans.convolution_cost import Cost, Linear, choose
+from spectralops._plans.memo import memoised
 from spectralops.errors import UnsupportedError
 
 __all__ = ["ConvolvePlan", "build"]
 
 OP = "convolve"
 MODES = ("full", "same", "valid")
-# SciPy's words. Its third synonym, "reflect", is refused there, too, by the time the boundary is reached.
+# SciPy's words, and what each stands for.
 BOUNDARIES = {"fill": "fill", "wrap": "wrap", "circular": "wrap", "symm": "symm", "symmetric": "symm"}
 
 
@@ -199,9 +200,26 @@ def build(
     device: str,
     default: str = "float64",
 ) -> ConvolvePlan:
-    """Check and canonicalise the arguments of :func:`spectralops.convolve`, and plan it."""
+    """The plan of a call of :func:`spectralops.convolve`."""
     kernel = transform.array_spec(OP, "kernel", kernel)
-    if kernel.shape and len(kernel.shape) > len(x.shape):
+    return _checked(x, kernel, mode, boundary, fillvalue, axes, method, backend, device, default)
+
+
+@memoised
+def _checked(
+    x: ArraySpec,
+    kernel: ArraySpec,
+    mode: str,
+    boundary: str,
+    fillvalue: complex,
+    axes: int | Sequence[int] | None,
+    method: str,
+    backend: str | None,
+    device: str,
+    default: str,
+) -> ConvolvePlan:
+    """Check and canonicalise the arguments."""
+    if len(kernel.shape) > len(x.shape):
         raise ValueError(
             f"{OP}: kernel has {len(kernel.shape)} dimensions, but must have at most the {len(x.shape)} of x"
         )
