@@ -186,7 +186,8 @@ def killed(mutant: Mutant, tests: list[str], tree: Path) -> bool:
     listing = tree / "tests-of-mutant.txt"
     listing.write_text("\n".join(tests))
     try:
-        environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+        path = os.pathsep.join([str(tree), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
         run = subprocess.run(
             [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=no", f"@{listing}"],
             cwd=tree, env=environment, capture_output=True, timeout=TIMEOUT, check=False,
