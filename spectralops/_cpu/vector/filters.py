@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from spectralops._cpu.vector import host
-from spectralops._cpu.vector.routes import route
+from spectralops._cpu.vector.routes import Route, route
 
 __all__ = ["filter_axes"]
 
@@ -22,22 +23,66 @@ def filter_axes(x: Array, transfer: Array, out: Array, axes: tuple[int, ...], wo
     """
     if not out.size:
         return
-    d, ndim = len(axes), x.ndim
+    char = x.dtype.char
+    way = _direct(x.shape, char, x.strides, out.strides, transfer.shape, axes)
+    if way is not None and x.flags.aligned and out.flags.aligned:
+        factors = _spread(transfer.reshape(way.given), way.spectrum)
+        way.route.run(x.ctypes.data, way.step, out.ctypes.data, way.target_step, way.images, factors, workers)
+    else:
+        _rearranged(x, transfer, out, axes, workers)
+
+
+class Direct(NamedTuple):
+    """A call that needs no rearranging: the same for all arrays of these shapes and strides."""
+
+    route: Route
+    step: int
+    target_step: int
+    images: int
+    given: tuple[int, ...]
+    spectrum: tuple[int, ...]
+
+
+@lru_cache(maxsize=512)
+def _direct(
+    shape: tuple[int, ...],
+    char: str,
+    strides: tuple[int, ...],
+    target_strides: tuple[int, ...],
+    given: tuple[int, ...],
+    axes: tuple[int, ...],
+) -> Direct | None:
+    """Where the last axes are transformed, with one filter, and images are contiguous and evenly spaced."""
+    d, ndim = len(axes), len(shape)
+    given = (1,) * (ndim - len(given)) + given
+    step = _step(shape, strides, char, d)
+    target_step = _step(shape, target_strides, char, d)
+    in_order = tuple(axis % ndim for axis in axes) == tuple(range(ndim - d, ndim))
+    if not in_order or math.prod(given[: ndim - d]) != 1 or step is None or target_step is None:
+        return None
+    lengths, count = shape[ndim - d :], math.prod(shape[: ndim - d])
+    way = route(lengths, char, 1, count < host.lanes(host.REAL[char]))
+    return Direct(way, step, target_step, count, given[ndim - d :], _spectrum(lengths, char))
+
+
+def _rearranged(x: Array, transfer: Array, out: Array, axes: tuple[int, ...], workers: int) -> None:
+    """Axes elsewhere, filters of their own for parts of the batch, other layouts: views where possible, else copies."""
+    d, ndim, char = len(axes), x.ndim, x.dtype.char
     axes = tuple(axis % ndim for axis in axes)
     order = (*(axis for axis in range(ndim) if axis not in axes), *axes)
     factors = transfer[(None,) * (ndim - transfer.ndim)]
     if d == 1 and factors.size == factors.shape[axes[0]] and _along_columns(x, out, axes[0]):
         n, inner = x.shape[axes[0]], math.prod(x.shape[axes[0] + 1 :])
-        factors = _spread(factors.reshape(-1), _spectrum((n,), x))
-        way = route((n,), x.dtype.char, inner, False)
+        factors = _spread(factors.reshape(-1), _spectrum((n,), char))
+        way = route((n,), char, inner, False)
         way.run(x.ctypes.data, 0, out.ctypes.data, 0, x.size // (n * inner), factors, workers)
         return
     source, factors, target = x.transpose(order), factors.transpose(order), out.transpose(order)
-    apart = _step(target, d) is None
+    apart = _step_of(target, d) is None
     if apart:
         target = np.empty(target.shape, out.dtype)
     batch = factors.shape[: ndim - d]
-    factors = _spread(factors, (*batch, *_spectrum(source.shape[ndim - d :], x)))
+    factors = _spread(factors, (*batch, *_spectrum(source.shape[ndim - d :], char)))
     if math.prod(batch) == 1:
         _filter_batch(source, factors.reshape(factors.shape[ndim - d :]), target, d, workers)
     else:
@@ -48,8 +93,8 @@ def filter_axes(x: Array, transfer: Array, out: Array, axes: tuple[int, ...], wo
         out.transpose(order)[...] = target
 
 
-def _spectrum(lengths: tuple[int, ...], x: Array) -> tuple[int, ...]:
-    return lengths if x.dtype.kind == "c" else (*lengths[:-1], lengths[-1] // 2 + 1)
+def _spectrum(lengths: tuple[int, ...], char: str) -> tuple[int, ...]:
+    return lengths if host.NUMBERS[char] == 2 else (*lengths[:-1], lengths[-1] // 2 + 1)
 
 
 def _spread(factors: Array, shape: tuple[int, ...]) -> Array:
@@ -68,7 +113,7 @@ def _along_columns(x: Array, out: Array, axis: int) -> bool:
 
 def _filter_batch(source: Array, factors: Array, target: Array, d: int, workers: int) -> None:
     """Images along the last d axes with one filter."""
-    step, target_step = _step(source, d), _step(target, d)
+    step, target_step = _step_of(source, d), _step_of(target, d)
     if target_step is None:
         # A filter for some of several batch axes leaves the others unevenly spaced.
         copy = np.empty(target.shape, target.dtype)
@@ -86,23 +131,24 @@ def _filter_batch(source: Array, factors: Array, target: Array, d: int, workers:
     way.run(source.ctypes.data, step, target.ctypes.data, target_step, count, factors, workers)
 
 
-def _step(array: Array, d: int) -> int | None:
+def _step_of(array: Array, d: int) -> int | None:
+    return _step(array.shape, array.strides, array.dtype.char, d) if array.flags.aligned else None
+
+
+def _step(shape: tuple[int, ...], strides: tuple[int, ...], char: str, d: int) -> int | None:
     """Numbers from each image to the next, where images are C-contiguous and evenly spaced; None where not."""
-    if not array.flags.aligned:
-        return None
-    shape, strides, numbers = array.shape, array.strides, host.NUMBERS[array.dtype.char]
-    expected = array.itemsize
+    number = host.ITEM_BYTES[host.REAL[char]]
+    expected = number * host.NUMBERS[char]
     for axis in range(-1, -d - 1, -1):
         if shape[axis] > 1 and strides[axis] != expected:
             return None
         expected *= shape[axis]
-    step = expected
-    first = True
-    for axis in range(array.ndim - d - 1, -1, -1):
+    step, first = expected, True
+    for axis in range(len(shape) - d - 1, -1, -1):
         if shape[axis] > 1:
             if first:
                 step, first = strides[axis], False
             elif strides[axis] != expected:
                 return None
             expected = strides[axis] * shape[axis]
-    return step // array.itemsize * numbers
+    return step // number
