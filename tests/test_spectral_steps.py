@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from support import EPS, assert_close, random_array
 
 import spectralops as so
 from spectralops._arrays import ArraySpec
-from spectralops._plans import grid, spectral_steps, transform
+from spectralops._plans import grid, transform
 from spectralops.boundary import Dirichlet, Hold, Neumann, Outflow, Periodic, Reflect, Robin
 
 P, R, D = Periodic(), Reflect(), Dirichlet(0.0)
@@ -350,9 +349,11 @@ def test_explain() -> None:
     closed = so.plan_diffusion_step((8, 9), "float32", 1.0, 0.1, 1.0, bc=R, source=0.5, method="spectral").explain()
     assert "method 'spectral': DCT-II along axis 0, DCT-II along axis 1;" in closed
     assert "source: transformed" not in closed
-    few = so.plan_diffusion_step((8, 9), "float32", 1.0, 0.1, 1.0, steps=7, method="auto").explain()
+    few = so.plan_pde_step(
+        (8, 9), "f4", 1.0, 0.1, so.Diffusion(1.0), integrator="rk4", steps=7, method="auto"
+    ).explain()
     assert "method 'stencil': the same bits as single steps in NumPy; 'spectral' pays from 50 right-hand" in few
-    assert "here 7" in few
+    assert "here 28" in few
 
 
 @pytest.mark.parametrize("wind", [False, True], ids=["diffusion", "advection"])
@@ -389,15 +390,12 @@ def test_arrays_may_be_specifications() -> None:
     assert plan.spectral.instances == (1,)
 
 
-def test_the_tuned_backend_has_stencils_only() -> None:
-    plan = so.plan_diffusion_step((8,), "float64", 1.0, 0.1, 1.0, steps=60)
-    tuned = replace(plan.geometry, backend="cpu")
+def test_the_compiled_backend_has_stencils_only() -> None:
+    def plan(method: str, backend: str | None):
+        return so.plan_diffusion_step((8,), "float64", 1.0, 0.1, 1.0, steps=60, method=method, backend=backend)
 
-    def choose(method: str, backend: str | None):
-        return spectral_steps.choose(tuned, plan.terms, "euler", 60, method, backend)
-
-    assert choose("auto", "cpu") == ("stencil", tuned)
-    assert choose("stencil", None) == ("stencil", tuned)
-    assert choose("auto", None) == choose("spectral", None) == ("spectral", replace(tuned, backend="numpy"))
+    assert plan("auto", "cpu").method == "stencil"
+    assert (plan("auto", None).method, plan("auto", None).backend) == ("spectral", "numpy")
+    assert plan("spectral", None) == plan("spectral", "numpy") == plan("auto", "numpy")
     with pytest.raises(so.UnsupportedError, match=r"'stencil' or 'auto', since backend 'cpu' has stencils only$"):
-        choose("spectral", "cpu")
+        plan("spectral", "cpu")

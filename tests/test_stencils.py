@@ -276,6 +276,10 @@ def test_a_mask_that_is_all_true_changes_nothing(rng: np.random.Generator) -> No
         )
 
 
+def test_a_single_component_in_a_list() -> None:
+    np.testing.assert_array_equal(so.divergence([np.array([0.0, 1.0, 4.0, 1.0])], 0.5), [0.0, 4.0, 0.0, -4.0])
+
+
 def test_a_mask_broadcasts(rng: np.random.Generator) -> None:
     u, row = rng.standard_normal((3, 4, 5)), np.array([True, False, True, True, True])
     whole = np.broadcast_to(row, (4, 5))
@@ -470,6 +474,16 @@ U = np.zeros((4, 5))
             lambda: so.laplacian(U, 1.0, nu=np.zeros(4)),
             ValueError,
             r"^laplacian: nu has shape \(4,\), but must broadcast to \(4, 5\), the shape of u$",
+        ),
+        (
+            lambda: so.laplacian(U, 1.0, nu=np.zeros((3, 5))),
+            ValueError,
+            r"^laplacian: nu has shape \(3, 5\), but must broadcast to \(4, 5\)",
+        ),
+        (
+            lambda: so.plan_divergence((2, (4, 5)), "float32", 1.0),
+            TypeError,
+            r"^divergence: shape is \(2, \(4, 5\)\), but must be integers$",
         ),
         (
             lambda: so.laplacian(U, 1.0, nu=np.zeros((1, 4, 5))),

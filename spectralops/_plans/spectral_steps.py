@@ -16,7 +16,7 @@ Manual", SIAM (1995), and G. Strang, "The discrete cosine transform", SIAM Rev. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,24 +86,24 @@ def refusal(geometry: Geometry, terms: tuple[Term, ...]) -> str | None:
 
 def choose(
     geometry: Geometry, terms: tuple[Term, ...], integrator: str, steps: int, method: str, backend: str | None
-) -> tuple[str, Geometry]:
-    """``"stencil"`` or ``"spectral"``, and the geometry with the backend that has it; `backend` is the caller's.
+) -> str:
+    """``"stencil"`` or ``"spectral"``: what the caller's method comes to on the caller's `backend`.
 
     Raises
     ------
     UnsupportedError
-        If the method is ``"spectral"`` and the step, or the caller's backend, does not have it.
+        If the method is ``"spectral"`` and the step, or the backend asked for, does not have it.
     """
     if method == "stencil":
-        return method, geometry
+        return method
     reason = refusal(geometry, terms)
     if reason is None and backend == "cpu":
         reason = "backend 'cpu' has stencils only"
     if method == "auto" and (reason or steps * STAGES[integrator] < AUTO_STAGES):
-        return "stencil", geometry
+        return "stencil"
     if reason:
         raise UnsupportedError(f"{geometry.op}: method is 'spectral', but must be 'stencil' or 'auto', since {reason}")
-    return "spectral", replace(geometry, backend="numpy") if geometry.backend == "cpu" else geometry
+    return "spectral"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from spectralops import _arrays, _checks, _dispatch, boundary
-from spectralops._plans import schemes, spectral_steps, stability, step_kernels
+from spectralops._plans import schemes, spectral_steps, stability, step_kernels, transform
 from spectralops._plans.steps import StepPlan, build, geometry_of
 from spectralops._plans.terms import FORMS, SCHEMES, Advection, Diffusion, Field, Pointwise, SelfAdvection, Source, Term
 from spectralops.errors import UnsupportedError
@@ -132,7 +132,9 @@ def _plan_of_numbers(
 
 def _numbers_only(dx: Any, dt: Any, terms: Named, options: Options) -> bool:
     """Whether the arguments alone decide the plan, and can be looked up: no arrays, functions or warnings to give."""
-    if options.mask is not None or options.on_unstable == "warn" or not _is_number(dt):
+    if options.mask is not None or not isinstance(options.on_unstable, str) or options.on_unstable == "warn":
+        return False
+    if not _is_number(dt) or not _are_integers(options.axes):
         return False
     values = [dx, 0.0 if options.source is None else options.source]
     for _, term in terms:
@@ -148,8 +150,13 @@ def _numbers_only(dx: Any, dt: Any, terms: Named, options: Options) -> bool:
     return True
 
 
+def _are_integers(axes: Any) -> bool:
+    """Whether axes are what they look like to the cache, to which 1.0 in a tuple is 1."""
+    return axes is None or isinstance(axes, int) or (type(axes) is tuple and all(type(a) is int for a in axes))
+
+
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number)
+    return isinstance(value, int | float | np.integer | np.floating)  # 1 + 0j is 1 to the cache
 
 
 def prepare(
@@ -171,7 +178,7 @@ def prepare(
     _checks.choice(op, "method", method, METHODS)
     shape = _checks.shape(op, shape)
     result = _checks.inexact_dtype(op, dtype, "u", default)
-    backend = _dispatch.select(op, result, device, backend)
+    backend = _dispatch.select(op, result, transform.device_kind(op, device), backend)
     listed = _axes(op, axes, len(shape), dx, terms)
     order = sorted(range(len(listed)), key=listed.__getitem__)
     sorted_axes = tuple(listed[j] for j in order)
@@ -202,7 +209,7 @@ def prepare(
         frozenset(operands.constant),
         masked,
     )
-    method, cells = spectral_steps.choose(cells, found, integrator, count, method, options.backend)
+    method = spectral_steps.choose(cells, found, integrator, count, method, options.backend)
     plan = build(cells, found, integrator, dt, count, method, stable_dt)
     return _runnable(plan, options.backend), operands.arrays
 
