@@ -184,6 +184,12 @@ PDE = [
          lambda a: (Diffusion(0.2), Diffusion(a["nu"]), Advection(0.5, "central")), axes=1),
     _pde("zero-source", _inputs((8,)), lambda a: [Source(0.0), Diffusion(0.0)]),
     _pde("pointwise-number", _inputs((8,)), lambda a: [Pointwise(_unit)], integrator="ssprk3"),
+    *(
+        _pde(f"wide-and-narrow-{s}", _inputs((9,), v0=(9,)),
+             lambda a, s=s: [SelfAdvection(s, "flux"), Advection(a["v0"], s, "flux"), Advection(0.5, "weno5")], WENO,
+             bc=((Hold(), Reflect()),))
+        for s in ("central", "upwind")
+    ),
     _pde("two-winds", _inputs((8,), v0=(8,)), lambda a: [Advection(a["v0"]), Advection(-0.5, "upwind3", "flux")]),
 ]  # fmt: skip
 

@@ -130,11 +130,16 @@ P, R, H, D = Periodic(), Reflect(), Hold(), Dirichlet(1.0)
         ({1: P, 2: (D, R)}, ((P, P), (D, R))),
         ({-1: (D, R), -2: P}, ((P, P), (D, R))),
         ({np.int64(2): H, -2: D}, ((D, D), (H, H))),
+        ({-1: P, -2: (D, R)}, ((D, R), (P, P))),
     ],
-    ids=["one", "per-axis", "per-side", "lists", "dict", "negative-axes", "numpy-axes"],
+    ids=["one", "per-axis", "per-side", "lists", "dict", "negative-axes", "numpy-axes", "low-first"],
 )
 def test_sides(bc, expected) -> None:
     assert boundary.sides("f", bc, (1, 2), 3) == expected
+
+
+def test_the_lowest_axis_may_be_named_negatively() -> None:
+    assert boundary.sides("f", {-2: R, -1: H}, (0, 1), 2) == ((R, R), (H, H))
 
 
 def test_sides_follow_the_order_of_axes() -> None:

@@ -228,6 +228,20 @@ def test_index_bits_count_the_ghosts() -> None:
     assert so.plan_diffusion_step((edge,), "float32", 1.0, 0.1, 1.0).index_bits == 64
     assert so.plan_diffusion_step((edge - 2,), "float32", 1.0, 0.1, 1.0).index_bits == 32
     assert so.plan_diffusion_step((2, edge), "float32", 1.0, 0.1, 1.0).flops == 2 * edge * 7
+    for size, bits in ((edge - 6, 32), (edge - 5, 64)):
+        plan = so.plan_convection_step((size,), "float32", 1.0, 1.0, 0.1, scheme="weno5", on_unstable="ignore")
+        assert plan.index_bits == bits
+
+
+def test_cells_alone_need_no_ghosts() -> None:
+    plan = so.plan_pde_step((8,), "float64", 1.0, 0.1, [so.Source(1.0), Pointwise(np.sin), Advection(0.0)], steps=3)
+    assert plan.geometry.widths == (0,)
+    assert plan.halo == (0,)
+
+
+def test_held_sides() -> None:
+    for bc, held in (((Hold(), Outflow()), (True, False)), ((Outflow(), Hold()), (False, True))):
+        assert so.plan_diffusion_step((8,), "float64", 1.0, 0.1, 1.0, bc=(bc,)).geometry.held == (held,)
 
 
 def test_plans_are_cached_values() -> None:
