@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from spectralops import _arrays, _checks, _dispatch, boundary
 from spectralops._arrays import ArraySpec, Operand
 from spectralops._plans import fields, polynomial, transform
+from spectralops._plans.memo import memoised
 
 __all__ = ["DiffusionFilterPlan", "Metric", "plan_diffusion_filter"]
 
@@ -330,7 +330,7 @@ def _is_periodic(pair: boundary.Sides) -> bool:
     return isinstance(pair[0], boundary.Periodic)
 
 
-@lru_cache(maxsize=512)
+@memoised
 def _build(
     shape: tuple[int, ...],
     dtype: str,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 from spectralops import _arrays, _checks, _dispatch, boundary
 from spectralops._arrays import ArraySpec, Operand
 from spectralops._plans import fields, transform
+from spectralops._plans.memo import memoised
 
 __all__ = ["StencilPlan", "plan_divergence", "plan_gradient", "plan_laplacian"]
 
@@ -274,7 +274,7 @@ def _component_shape(op: str, shape: Any) -> tuple[tuple[int, ...], bool]:
     return sizes[1:], False
 
 
-@lru_cache(maxsize=512)
+@memoised
 def _build(
     op: str,
     scalar_shape: tuple[int, ...],
