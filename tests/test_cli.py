@@ -231,11 +231,11 @@ class TestDemo:
             assert word in output
         assert len(re.findall(r"^   0\.\d+  0\.\d\d  -0\.\d{10}", output, flags=re.MULTILINE)) == 24
 
-    @pytest.mark.parametrize("module", ["iris_sample_data", "xarray", "h5netcdf", "matplotlib"])
+    @pytest.mark.parametrize("module", ["iris_sample_data", "xarray", "h5netcdf", "h5py", "matplotlib"])
     def test_without_its_extra(
         self, module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        for needed in ("iris_sample_data", "xarray", "h5netcdf", "matplotlib"):
+        for needed in ("iris_sample_data", "xarray", "h5netcdf", "h5py", "matplotlib"):
             pytest.importorskip(needed)
         monkeypatch.setitem(sys.modules, module, None)
         assert command_line.main(["demo"]) == 1

@@ -16,6 +16,7 @@ from spectralops.transfer import derivative, inverse_laplacian, laplacian
 
 xarray = pytest.importorskip("xarray")
 pytest.importorskip("h5netcdf")
+pytest.importorskip("h5py")
 
 
 @pytest.fixture

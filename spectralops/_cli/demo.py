@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         ocean = sea.load()
         pyplot = _pyplot()
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         print(f'demo: {error.name} is not installed; python -m pip install "spectralops[demo]"')
         return 1
     print(f"spectralops {spectralops.__version__}, demo\n")

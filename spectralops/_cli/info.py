@@ -35,7 +35,7 @@ class Library:
 LIBRARIES = (
     Library("numpy", ("numpy",), "host arrays"),
     Library("scipy", ("scipy",), "FFTs of every size on the CPU"),
-    Library("numba", ("numba",), "the compiled engines of the CPU backend"),
+    Library("numba", ("numba",), "compiled engines of the CPU backend"),
     Library("cupy", ("cupy-cuda13x", "cupy-cuda12x", "cupy"), "arrays and kernels on NVIDIA GPUs", "cuda13"),
     Library("torch", ("torch",), "PyTorch tensors in and out", "torch"),
     Library("jax", ("jax",), "JAX arrays in and out", "jax"),
@@ -43,7 +43,8 @@ LIBRARIES = (
     Library("xarray", ("xarray",), "labelled arrays", "xarray"),
     Library("dask", ("dask",), "arrays larger than memory", "dask"),
     Library("iris_sample_data", ("iris-sample-data",), "real sea-surface temperature for the demo", "demo"),
-    Library("h5netcdf", ("h5netcdf",), "NetCDF files for the demo", "demo"),
+    Library("h5netcdf", ("h5netcdf",), "NetCDF files: the demo, snapshots of solve()", "demo"),
+    Library("h5py", ("h5py",), "what h5netcdf reads and writes with", "demo"),
     Library("matplotlib", ("matplotlib",), "the demo's figure", "demo"),
     Library("tqdm", ("tqdm",), "progress bars of solve()", "demo"),
 )

@@ -50,11 +50,11 @@ def load(months: int | None = None) -> Ocean:
 
     Raises
     ------
-    ImportError
+    ModuleNotFoundError
         If a library of the `demo` extra is missing.
     """
-    sample, xarray = importlib.import_module("iris_sample_data"), importlib.import_module("xarray")
-    importlib.import_module("h5netcdf")
+    needed = ("iris_sample_data", "xarray", "h5netcdf", "h5py")
+    sample, xarray, *_ = (importlib.import_module(name) for name in needed)
     path = Path(sample.path) / "ostia_monthly.nc"
     with xarray.open_dataset(path, engine="h5netcdf") as file:
         sst = file["surface_temperature"][:months].load()
