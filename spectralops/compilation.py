@@ -1,4 +1,4 @@
-"""Compiling ahead of time what the CPU backend compiles on first use."""
+"""Compiling ahead of time what the vector FFT engine compiles on first use."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ __all__ = ["warmup"]
 
 
 def warmup(dtypes: Any = ("float32", "float64")) -> None:
-    """Compile the kernels of the CPU backend now rather than at the first call that needs each.
+    """Compile the kernels of :func:`spectral_filter` on the CPU now rather than at the first call that needs each.
 
     Compiled kernels are kept in the user's cache directory (or in ``SPECTRALOPS_CACHE_DIR``) for later processes, so
     that one call after installation is enough, for instance while a container image is built. Where the kernels are
-    there already, this loads them. Without numba, or with ``SPECTRALOPS_NUMBA=0``, there is nothing to compile.
+    there already, this loads them. Without numba, or with ``SPECTRALOPS_NUMBA=0``, there is nothing to compile. The
+    steps' kernels compile at their first call, and stay in numba's own cache.
 
     Parameters
     ----------

@@ -147,6 +147,20 @@ def test_all_names_exist_and_are_sorted_out() -> None:
     assert {f"plan_{op}" for op in OPERATORS} <= set(spectralops.__all__)
 
 
+def test_type_checkers_see_the_names_that_load_late() -> None:
+    """The imports for type checkers name what the table of late names does."""
+    tree = ast.parse((ROOT / "__init__.py").read_text())
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    seen = {
+        alias.name: node.module.rpartition(".")[2]
+        for node in block.body
+        if isinstance(node, ast.ImportFrom) and node.module != "spectralops"
+        for alias in node.names
+    }
+    assert seen == spectralops._MODULE_OF
+    assert sorted(spectralops.__all__) == sorted([*seen, *spectralops._SUBMODULES, "Solution", "solve"])
+
+
 @pytest.mark.parametrize("op", OPERATORS)
 def test_operator_and_plan_agree(op: str) -> None:
     """`plan_op` takes the operator's arguments but the tail, with the same defaults."""

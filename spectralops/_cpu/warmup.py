@@ -1,4 +1,4 @@
-"""Compiling ahead of time: the kernels of every engine of this backend."""
+"""Compiling ahead of time: the kernels of the vector FFT engine."""
 
 from __future__ import annotations
 
