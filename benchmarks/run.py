@@ -29,6 +29,7 @@ from spectralops._cli.contest import Case, contest
 from spectralops._cli.info import processor, threads
 
 PACKAGES = ("numpy", "scipy", "numba", "torch", "cupy-cuda12x", "cupy-cuda13x")
+STEERING = ("OPENBLAS_", "OMP_", "MKL_", "NUMBA_", "MALLOC_", "SPECTRALOPS_")
 
 
 def surroundings() -> dict[str, object]:
@@ -55,6 +56,7 @@ def surroundings() -> dict[str, object]:
         "platform": platform.platform(),
         "load": os.getloadavg() if hasattr(os, "getloadavg") else None,
         "versions": versions,
+        "environment": {name: value for name, value in sorted(os.environ.items()) if name.startswith(STEERING)},
     }
 
 

@@ -406,7 +406,7 @@ class TestBenchmarks:
         assert done.returncode == 0, done.stderr
         assert done.stdout.endswith("\n1 cases right, 0 wrong\n")
         report = json.loads(path.read_text())
-        assert {"commit", "processor", "cores", "versions", "load", "time"} <= report.keys()
+        assert {"commit", "processor", "cores", "versions", "environment", "load", "time"} <= report.keys()
         (entry,) = report["cases"]
         assert (entry["group"], entry["case"]) == ("filter 1d", "256x1024")
         assert {"contestant", "first", "median", "low", "high", "ratio", "error"} == entry["results"][0].keys()
