@@ -200,11 +200,20 @@ def killed(mutant: Mutant, tests: list[str], tree: Path) -> bool:
             [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=no", f"@{listing}"],
             cwd=tree, env=environment, capture_output=True, timeout=TIMEOUT, check=False,
         )  # fmt: skip
-        return run.returncode == 1 or run.returncode == 2
+        if run.returncode not in (0, 1, 2):
+            raise RuntimeError(f"pytest could not judge {mutant}: {run.stdout.decode()[-500:]}")
+        return run.returncode != 0
     except subprocess.TimeoutExpired:
         return True
     finally:
         target.write_text(original)
+
+
+def collected() -> set[str]:
+    """The tests there are now; the coverage data may know others."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "tests"]
+    lines = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.splitlines()
+    return {line for line in lines if "::" in line}
 
 
 def main() -> None:
@@ -219,6 +228,7 @@ def main() -> None:
 
     data = CoverageData(str(ROOT / ".coverage"))
     data.read()
+    tests_now = collected()
     pool: list[tuple[Path, int, int]] = []
     contexts: dict[tuple[Path, int], list[str]] = {}
     of_module: dict[Path, list[str]] = {}
@@ -226,7 +236,7 @@ def main() -> None:
         if any(part in LEFT_OUT for part in path.relative_to(PACKAGE).parts) or options.only not in str(path):
             continue
         by_line = {
-            line: sorted({c.partition("|")[0] for c in names if c})
+            line: sorted({c.partition("|")[0] for c in names} & tests_now)
             for line, names in data.contexts_by_lineno(str(path)).items()
         }
         of_module[path] = sorted({test for tests in by_line.values() for test in tests})
@@ -240,10 +250,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         for worker in range(options.workers):
             tree = Path(scratch) / str(worker)
-            for name in ("spectralops", "tests"):
-                shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
-            shutil.copy(ROOT / "pyproject.toml", tree)
+            shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".git", ".venv", ".whl", ".cov*", "*cache*"))
             trees.put(tree)
+
+        path, line = chosen[0].path, chosen[0].line
+        unchanged = Mutant(path, line, "unchanged", path.read_text())
+        if killed(unchanged, spread(of_module[path], TESTS_OF_MODULE), tree):
+            raise RuntimeError("the tests fail without any mutant")
 
         def judge(mutant: Mutant) -> tuple[Mutant, bool]:
             tree = trees.get()
