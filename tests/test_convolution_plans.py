@@ -227,6 +227,9 @@ class TestCostModel:
         longer = replace(row, b=(20,), outputs=(1019,))
         dots = model.ROW_CALL + model.ROW_OUTPUT * 1019 + model.ROW_TAP * 2 * 20_000
         assert longer.direct().seconds == pytest.approx(dots)
+        many = replace(longer, batch=(3, 1, 3))
+        dots = model.ROW_CALL * 3 + model.ROW_OUTPUT * 3 * 1019 + model.ROW_TAP * 3 * 2 * 20_000
+        assert many.direct().seconds == pytest.approx(dots)
         complex_row = replace(row, is_complex=(True, False))
         dots = model.ROW_CALL + model.ROW_OUTPUT * 1009 + model.ROW_TAP * 4 * 10_000
         assert complex_row.direct().seconds == pytest.approx(dots)

@@ -480,6 +480,8 @@ class TestAdjoint:
             {},
             {"padding": (4, 1)},
             {"stride": (2, 3), "padding": (1, 2)},
+            {"stride": (2, 1)},
+            {"stride": (1, 2)},
             {"dilation": (2, 1), "padding": "same"},
             {"groups": 2, "stride": 3},
             {"padding_mode": "circular", "padding": 0},
@@ -509,9 +511,10 @@ class TestAdjoint:
         expected = torch.nn.functional.conv_transpose2d(torch.from_numpy(y), torch.from_numpy(weight), None, stride, 1)
         close(plan.adjoint()(y, weight), expected.numpy())
 
-    def test_depthwise_and_unbatched(self, rng):
+    @pytest.mark.parametrize("backend", BACKENDS)
+    def test_depthwise_and_unbatched(self, rng, backend):
         x, weight = rng.standard_normal((3, 9, 8)), rng.standard_normal((6, 1, 3, 3))
-        plan = so.plan_fft_conv2d(x.shape, x.dtype, weight, groups=3, stride=2)
+        plan = so.plan_fft_conv2d(x.shape, x.dtype, weight, groups=3, stride=2, backend=backend)
         y = rng.standard_normal(plan.out_shape)
         assert np.vdot(plan(x, weight), y) == pytest.approx(np.vdot(x, plan.adjoint()(y, weight)), rel=1e-12)
 
@@ -573,6 +576,8 @@ class TestErrors:
             pytest.param((1, 0, 9), (1, 1, 3, 3), {}, "x has shape (1, 0, 9) with length 0 along axis 1"),
             pytest.param((2, 0, 9, 9), (1, 0, 3, 3), {}, "x has shape (2, 0, 9, 9) with length 0 along axis 1"),
             pytest.param((1, 9, 9), (1, 1, 0, 3), {}, "weight has shape (1, 1, 0, 3) with length 0 along axis 2"),
+            pytest.param((1, 9, 9), (1, 0, 3, 3), {}, "weight has shape (1, 0, 3, 3) with length 0 along axis 1"),
+            pytest.param((1, 9, 9), (1, 1, 3, 0), {}, "weight has shape (1, 1, 3, 0) with length 0 along axis 3"),
             pytest.param((1, 9, 9), (0, 1, 3, 3), {}, "weight has shape (0, 1, 3, 3) with length 0 along axis 0"),
             pytest.param((1, 9, 9), (1, 1, 3, 3), {"stride": (1, 0)}, "stride is (1, 0), but must be positive"),
             pytest.param((1, 9, 9), (1, 1, 3, 3), {"stride": (1, 1, 1)}, "stride has 3 entries, but must have 2"),
