@@ -449,3 +449,29 @@ def test_explain_what_cannot_be_called():
 )
 def test_sizes(count, text):
     assert _size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("plan", "size", "factor"),
+    [
+        (so.plan_spectral_filter((64,), "float64", so.transfer.gaussian(2.0)), 64, 6.0),
+        (so.plan_spectral_filter((2,), "float64", so.transfer.gaussian(2.0)), 2, 4.0),
+        (so.plan_diffusion_step((64,), "float64", 0.5, 0.1, 0.25, steps=3), 64, 12.0),
+        (so.plan_laplacian((64,), "float64", 0.5), 64, 4.0),
+    ],
+    ids=["transform", "small transform", "steps", "stencil"],
+)
+def test_tolerances_follow_the_size_or_the_steps(plan, size, factor):
+    assert debugging._tolerance(plan, (np.ones(size),), 2.0**-10) == factor * 2.0**-10
+
+
+def test_perturbations_are_rounding_errors():
+    field = np.where(np.arange(4000) % 2, 6.0, 0.0)
+    field[0] = np.nan
+    weights = np.where(np.arange(4000) % 2, 1.0, 100.0)
+    mask = np.ones(3, bool)
+    moved = debugging._perturbed((field, weights, mask), 1e-6)
+    rms = 6.0 * np.sqrt(2000 / 3999)
+    assert np.std((moved[0] - field)[1:]) == pytest.approx(1e-6 * rms, rel=0.1)
+    assert np.std(moved[1] / weights - 1) == pytest.approx(1e-6, rel=0.1)
+    assert moved[2] is mask
