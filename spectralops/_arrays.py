@@ -105,7 +105,10 @@ def dtype_name(dtype: object) -> str:
     if isinstance(dtype, str) and dtype in HALF_DTYPES:  # NumPy knows bfloat16 only once ml_dtypes is imported
         return dtype
     if isinstance(dtype, str | type) or dtype is None:
-        dtype = np.dtype(dtype)
+        try:
+            dtype = np.dtype(dtype)
+        except (TypeError, ValueError):  # another library's name, or nobody's: for the caller to judge
+            return str(dtype)
     if isinstance(dtype, np.dtype):
         return _numpy_name(dtype)
     name = getattr(dtype, "name", None)
@@ -136,7 +139,12 @@ def describe(op: str, name: str, x: Any) -> tuple[Home, ArraySpec]:
         return HOST, ArraySpec(x.shape, dtype_name(x.dtype))
     if library is None:
         if isinstance(x, list | tuple | numbers.Number):
-            array = np.asarray(x)
+            try:
+                array = np.asarray(x)
+            except (TypeError, ValueError) as error:
+                raise ValueError(
+                    f"{op}: {name} is a ragged {type(x).__name__}, but must be an array or numbers that fill one"
+                ) from error
             return HOST, ArraySpec(array.shape, dtype_name(array.dtype))
         raise TypeError(f"{op}: {name} is a {type(x).__name__}, but must be an array")
     if library in ("dask", "xarray"):

@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 import operator
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, TypeVar
 
 import numpy as np
 
-from spectralops._arrays import dtype_name
+from spectralops._arrays import dtype_name, is_array
 
 __all__ = [
     "axes",
@@ -32,20 +32,33 @@ FLOATS = ("float32", "float64")
 COMPLEXES = ("complex64", "complex128")
 HALVES = ("float16", "bfloat16")
 EXACT = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+REAL_PREFIXES = ("float", "bfloat", "longdouble", "int", "uint", "bool")
 
 T = TypeVar("T")
 
 
 def shape(op: str, value: Any, name: str = "shape") -> tuple[int, ...]:
     """A tuple of Python ints (never NumPy ints, whose products overflow)."""
-    items = value if isinstance(value, Iterable) else (value,)
     try:
-        sizes = tuple(operator.index(n) for n in items)
+        sizes = tuple(operator.index(n) for n in _listed(value))
     except TypeError as error:
-        raise TypeError(f"{op}: {name} is {value!r}, but must be integers") from error
+        raise TypeError(f"{op}: {name} is {_shown(value)}, but must be integers") from error
     if any(n < 0 for n in sizes):
         raise ValueError(f"{op}: {name} is {sizes}, but must not be negative")
     return sizes
+
+
+def _listed(value: Any) -> tuple[Any, ...]:
+    """The entries of a sequence; anything else is its own only entry: also bytes and 0-d arrays, and unordered sets."""
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes | Set | Mapping):
+        return (value,)
+    return tuple(value) if getattr(value, "ndim", 1) == 1 else (value,)
+
+
+def _shown(value: Any) -> str:
+    """How a message quotes a value: on one short line, or by its type alone."""
+    text = repr(value)
+    return text if len(text) <= 80 and "\n" not in text else f"a {type(value).__name__}"
 
 
 def axes(
@@ -76,11 +89,11 @@ def axes(
                 f"{op}: {array} has {ndim} dimensions, but must have at least {max(count, 1)} to match {name}"
             )
         return tuple(range(ndim - count, ndim))
-    items = (value,) if not isinstance(value, Iterable) else tuple(value)
+    items = _listed(value)
     try:
         result = tuple(operator.index(axis) for axis in items)
     except TypeError as error:
-        raise TypeError(f"{op}: axes is {value!r}, but must be integers") from error
+        raise TypeError(f"{op}: axes is {_shown(value)}, but must be integers") from error
     if not result:
         raise ValueError(f"{op}: axes is empty, but must name at least one axis")
     for axis in result:
@@ -101,7 +114,7 @@ def axes(
 
 def entries(value: Any) -> int | None:
     """Number of entries of a per-axis argument, None for a scalar."""
-    return len(value) if isinstance(value, Sequence) and not isinstance(value, str) else None
+    return len(value) if isinstance(value, Sequence) and not isinstance(value, str | bytes) else None
 
 
 def per_axis(op: str, name: str, value: T | Sequence[T], count: int) -> tuple[T, ...]:
@@ -118,12 +131,15 @@ def number(op: str, name: str, value: Any) -> float:
     """A finite Python float from a Python or NumPy real scalar or 0-d array."""
     if isinstance(value, str | bytes) or getattr(value, "ndim", 0) > 0:
         raise TypeError(f"{op}: {name} is a {type(value).__name__}, but must be a real number")
-    if hasattr(value, "dtype") and "complex" in dtype_name(value.dtype):  # float() would only warn
-        raise TypeError(f"{op}: {name} is {value!r}, but must be a real number")
+    # float() would take the real part, a span of time and digits in a string
+    if hasattr(value, "dtype") and not dtype_name(value.dtype).startswith(REAL_PREFIXES):
+        raise TypeError(f"{op}: {name} is {_shown(value)}, but must be a real number")
     try:
         result = float(value)
+    except OverflowError:  # an integer that no float reaches
+        result = math.inf if value > 0 else -math.inf
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{op}: {name} is {value!r}, but must be a real number") from error
+        raise TypeError(f"{op}: {name} is {_shown(value)}, but must be a real number") from error
     if not math.isfinite(result):
         raise ValueError(f"{op}: {name} is {result}, but must be finite")
     return result
@@ -163,8 +179,9 @@ def dtype(op: str, value: Any, name: str = "x") -> str:
     """Name of a dtype the package knows; TypeError for longdouble, complex32, objects, strings and dates."""
     result = dtype_name(value)
     if result not in FLOATS + COMPLEXES + HALVES + EXACT:
+        quoted = _shown(value) if is_array(value) else result
         raise TypeError(
-            f"{op}: {name} has dtype {result}, but must be float16, bfloat16, float32, float64, complex64, complex128, "
+            f"{op}: {name} has dtype {quoted}, but must be float16, bfloat16, float32, float64, complex64, complex128, "
             "integer or bool; convert it first"
         )
     return result
@@ -200,7 +217,7 @@ def workers(op: str, value: int | None, device_kind: str = "cpu") -> int:
     try:
         count = operator.index(value)
     except TypeError as error:
-        raise TypeError(f"{op}: workers is {value!r}, but must be an integer") from error
+        raise TypeError(f"{op}: workers is {_shown(value)}, but must be an integer") from error
     cores = os.cpu_count() or 1
     result = count + 1 + cores if count < 0 else count
     if result < 1:

@@ -125,6 +125,8 @@ def _integral(op: str, u: Any, dx: Any, weights: Any, mask: Any, axes: Any, *, s
         _arrays.common_home(op, homes)
         if not _fits(other.shape, spec.shape):
             raise ValueError(f"{op}: {name} has shape {other.shape}, but must broadcast to u's shape {spec.shape}")
+        if name == "weights" and _checks.dtype(op, other.dtype, name) in _checks.COMPLEXES:
+            raise TypeError(f"{op}: weights has dtype {other.dtype}, but must be real")
         if name == "mask" and other.dtype != "bool":
             raise TypeError(f"{op}: mask has dtype {other.dtype}, but must be bool")
     xp = compat.array_namespace(u)
@@ -184,13 +186,14 @@ def residuals(states: Any, /, *, times: Sequence[float] | None = None, norm: str
     """
     op = "residuals"
     _checks.choice(op, "norm", norm, ("l2", "linf"))
-    if not isinstance(states, Iterable):
+    if not isinstance(states, Iterable) or getattr(states, "ndim", 1) == 0:
         raise TypeError(f"{op}: states is a {type(states).__name__}, but must be an array or an iterable of arrays")
     changes: list[float] = []
     before: Any = None
     count = 0
     for state in _along_first(states) if _arrays.is_array(states) else states:
         home, spec = _arrays.describe(op, f"states[{count}]", state)
+        _checks.dtype(op, spec.dtype, f"states[{count}]")
         if before is not None:
             changes.append(_change(op, count, before, (home, spec, state), norm))
         before = (home, spec, state)
@@ -198,9 +201,10 @@ def residuals(states: Any, /, *, times: Sequence[float] | None = None, norm: str
     result = np.array(changes)
     if times is None:
         return result
-    intervals = np.diff(np.asarray(times, dtype=np.float64))
-    if len(times) != count:
-        raise ValueError(f"{op}: times has {len(times)} entries, but must have {count}, one per state")
+    instants = tuple(times) if isinstance(times, Iterable) and getattr(times, "ndim", 1) != 0 else (times,)
+    if len(instants) != count:
+        raise ValueError(f"{op}: times has {len(instants)} entries, but must have {count}, one per state")
+    intervals: np.ndarray[Any, Any] = np.diff([_checks.number(op, f"times[{j}]", t) for j, t in enumerate(instants)])
     if not np.all(intervals > 0):
         raise ValueError(f"{op}: times has an interval of {intervals.min()}, but must increase")
     return result / intervals

@@ -70,7 +70,7 @@ def cfl_number(velocity: Any, dx: float | Sequence[float], dt: float) -> float:
     0.5
     """
     op = "cfl_number"
-    entries = tuple(velocity) if isinstance(velocity, Sequence) else (velocity,)
+    entries = _components(op, velocity)
     steps = _spacings(op, dx, len(entries), "velocity")
     step = _checks.positive(op, "dt", dt)
     return _largest(op, "velocity", entries, [step / h for h in steps], signed=True)
@@ -179,7 +179,7 @@ def stable_dt(
     """
     op = "stable_dt"
     _checks.choice(op, "integrator", integrator, tuple(schemes.STAGES))
-    winds = () if velocity is None else tuple(velocity) if isinstance(velocity, Sequence) else (velocity,)
+    winds = () if velocity is None else _components(op, velocity)
     spacing = _spacings(op, dx, len(winds) or None, "velocity")
     _largest(op, "nu", (nu,), [1.0], signed=False)
     _largest(op, "velocity", winds, [1.0] * len(winds), signed=True)
@@ -190,6 +190,13 @@ def stable_dt(
         _checks.choice(op, "scheme", scheme, terms.SCHEMES)
     advection = ((winds, str(scheme)),) if winds else ()
     return field_stability.stable_dt(spacing, (nu,), advection, integrator)
+
+
+def _components(op: str, velocity: Any) -> tuple[Any, ...]:
+    """The components of a velocity, at least one."""
+    if _checks.entries(velocity) == 0:
+        raise ValueError(f"{op}: velocity is empty, but must have one component per axis")
+    return (velocity,) if _checks.entries(velocity) is None else tuple(velocity)
 
 
 def _homes(op: str, **values: Any) -> dict[str, _arrays.Home]:

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,11 @@ def solve(
     _checks.dtype("solve", spec.dtype, "u0")
     if home.library == "numpy":
         u0 = np.asarray(u0)
+    if callback is not None and not callable(callback):
+        raise TypeError(f"solve: callback is a {type(callback).__name__}, but must be callable, callback(n, t, u)")
+    for name, file in (("checkpoint", checkpoint), ("save_to", save_to)):
+        if not isinstance(file, str | PathLike | None):
+            raise TypeError(f"solve: {name} is a {type(file).__name__}, but must be a path")
     clock = _clock(stepper, u0, steps, t_end, dt, _checks.number("solve", "t0", t0), save_every)
     save_steps = _save_steps(save_every, clock)
     callback_steps = _count("callback_every", callback_every)

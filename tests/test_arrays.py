@@ -603,3 +603,18 @@ def test_torch_stream_becomes_current() -> None:
     with torch.cuda.stream(stream), _arrays.on_device(CUDA["torch"]):
         assert cupy.cuda.get_current_stream().ptr == stream.cuda_stream
     assert cupy.cuda.get_current_stream().ptr == before
+
+
+def test_describe_refuses_ragged_sequences() -> None:
+    message = "^op: x is a ragged list, but must be an array or numbers that fill one$"
+    with pytest.raises(ValueError, match=message):
+        describe("op", "x", [[1.0, 2.0], [3.0]])
+
+
+@pytest.mark.parametrize(
+    "x", [np.array(["a"]), np.zeros(2, "f4,f4"), np.array(["2020"], "M8[D]")], ids=["string", "record", "date"]
+)
+def test_describe_names_dtypes_that_nothing_computes_in(x: np.ndarray[Any, Any]) -> None:
+    """Each has a name for the message that refuses it, though NumPy does not read every such name back."""
+    spec = describe("op", "x", x)[1]
+    assert _arrays.dtype_name(spec.dtype) == spec.dtype

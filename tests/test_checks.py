@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from typing import Any
@@ -329,3 +330,48 @@ def test_index_bits(shapes: tuple[tuple[int, ...], ...], bits: int) -> None:
 def test_nbytes(shape: tuple[int, ...], dtype: str, size: int) -> None:
     """BIG03: the number of bytes is a Python integer that does not wrap."""
     assert _checks.nbytes(shape, dtype) == size
+
+
+@pytest.mark.parametrize("value", [np.array(1), np.int64(1)], ids=["0-d array", "scalar"])
+def test_a_lone_integer_of_any_kind_is_one_entry(value: Any) -> None:
+    assert _checks.axes("op", value, 3) == (1,)
+    assert _checks.shape("op", value) == (1,)
+
+
+@pytest.mark.parametrize("value", [np.array(1.0), b"x", {1}, {1: 2}], ids=["0-d array", "bytes", "set", "dict"])
+def test_what_has_no_order_or_no_integers_is_no_list_of_sizes(value: Any) -> None:
+    with refuses(TypeError, f"op: axes is {value!r}, but must be integers"):
+        _checks.axes("op", value, 3)
+    with refuses(TypeError, f"op: shape is {value!r}, but must be integers"):
+        _checks.shape("op", value)
+
+
+def test_bytes_are_not_one_number_per_axis() -> None:
+    assert _checks.entries(b"xy") is None
+
+
+def test_messages_stay_on_one_line() -> None:
+    with refuses(TypeError, "op: axes is a ndarray, but must be integers"):
+        _checks.axes("op", np.zeros((2, 2)), 3)
+    with refuses(TypeError, "op: out_shape is a list, but must be integers"):
+        _checks.shape("op", ["a" * 100], "out_shape")
+    with pytest.raises(TypeError, match=r"^op: x has dtype a ndarray, but must be float16, [^\n]*$"):
+        _checks.dtype("op", np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_integer_beyond_every_float_is_infinite(sign: int) -> None:
+    with refuses(ValueError, f"op: dt is {sign * math.inf}, but must be finite"):
+        _checks.number("op", "dt", sign * 10**400)
+
+
+@pytest.mark.parametrize("value", [np.array("1.5"), np.str_("1.5"), np.timedelta64(1, "s")], ids=["0-d", "str", "time"])
+def test_number_takes_no_strings_and_no_spans_of_time(value: Any) -> None:
+    with pytest.raises(TypeError, match=r"^op: dt is .*, but must be a real number$"):
+        _checks.number("op", "dt", value)
+
+
+@pytest.mark.parametrize("name", ["str32", "void64", "complex32", "float8_e4m3fn", "nonsense"])
+def test_dtype_refuses_names_that_numpy_does_not_know(name: str) -> None:
+    with pytest.raises(TypeError, match=f"^op: x has dtype {name}, but must be float16, .*; convert it first$"):
+        _checks.dtype("op", name)

@@ -438,3 +438,27 @@ def test_residuals_of_few_or_empty_states():
 def test_wrong_residuals(states, arguments, error, message):
     with pytest.raises(error, match=f"^residuals: {message}"):
         residuals(states, **arguments)
+
+
+@pytest.mark.parametrize(("weights", "error"), [(1j, "must be real"), (np.datetime64("2020"), "has dtype datetime64")])
+def test_weights_must_be_real_numbers(weights, error):
+    with pytest.raises(TypeError, match=f"^total: weights .*{error}"):
+        total(np.ones(3), weights=np.full(3, weights))
+
+
+def test_velocities_have_a_component():
+    with pytest.raises(ValueError, match=r"^cfl_number: velocity is empty, but must have one component per axis$"):
+        cfl_number((), 1.0, 0.1)
+    with pytest.raises(ValueError, match=r"^stable_dt: velocity is empty, but must have one component per axis$"):
+        stable_dt(1.0, velocity=(), scheme="upwind")
+
+
+def test_residuals_take_numbers_only():
+    with pytest.raises(TypeError, match=r"^residuals: times\[1\] is a str, but must be a real number$"):
+        residuals(np.ones((2, 3)), times=[0.0, "a"])
+    with pytest.raises(TypeError, match=r"^residuals: states\[0\] has dtype str32, but must be float16, "):
+        residuals(np.array([["a"], ["b"]]))
+    with pytest.raises(TypeError, match=r"^residuals: states is a ndarray, but must be an array or an iterable"):
+        residuals(np.array(1.0))
+    with pytest.raises(ValueError, match=r"^residuals: times has 1 entries, but must have 2, one per state$"):
+        residuals(np.ones((2, 3)), times=0.0)

@@ -536,3 +536,8 @@ def test_random_fields_of_every_precision_stay_bounded(rng: np.random.Generator)
         for shape in ("gaussian", "taper"):
             smooth = so.diffusion_filter(u, 5.0, 1.0, filter_shape=shape)
             assert np.linalg.norm(smooth) < np.linalg.norm(u)
+
+
+def test_backend_must_be_a_name():
+    with pytest.raises(TypeError, match=r"^diffusion_filter: backend is a list, but must be 'cpu', "):
+        so.diffusion_filter(np.ones((4, 4)), 4.0, 1.0, backend=["numpy"])

@@ -670,3 +670,15 @@ def test_result_of_another_library():
     message = "^solve: step returned a torch array on cpu, but must return a numpy array on cpu like u0$"
     with pytest.raises(TypeError, match=message):
         solve(lambda u: torch.ones(2, dtype=torch.float64), np.ones(2), steps=1)
+
+
+def test_wrong_kinds_are_refused_before_the_first_step(tmp_path):
+    def never(u):
+        raise AssertionError("no step may be taken")
+
+    with pytest.raises(TypeError, match=r"^solve: callback is a str, but must be callable, callback\(n, t, u\)$"):
+        solve(never, np.ones(3), steps=2, callback="print")
+    with pytest.raises(TypeError, match=r"^solve: checkpoint is a int, but must be a path$"):
+        solve(never, np.ones(3), steps=2, checkpoint=3)
+    with pytest.raises(TypeError, match=r"^solve: save_to is a bytes, but must be a path$"):
+        solve(never, np.ones(3), steps=2, save_every=1, save_to=b"x")

@@ -623,3 +623,9 @@ def test_blocks_are_shared_among_workers(batch, workers, expected, monkeypatch):
     spectral_filter(x, transfer.gaussian(1.0), workers=workers)
     fourier_resample(x, (6, 6), workers=workers)
     assert seen == [expected, (expected[0], workers)]
+
+
+def test_pad_width_must_not_be_an_array():
+    message = r"^spectral_filter: pad_width is .*, but must be integers$"
+    with pytest.raises(TypeError, match=message):
+        spectral_filter(np.ones((4, 4)), transfer.laplacian(), pad_width=np.array([1, 2]))

@@ -570,3 +570,9 @@ def test_mixed_libraries() -> None:
 def test_a_device_plan_is_for_the_device() -> None:
     assert so.plan_gradient((4, 5), "float32", 1.0, device="cuda").backend == "cupy"
     assert so.plan_divergence((2, 4, 5), "float32", 1.0, device="cuda:1").backend == "cupy"
+
+
+@pytest.mark.parametrize("backend", [[1.0], np.ones(2)], ids=["list", "array"])
+def test_backend_must_be_a_name(backend):
+    with pytest.raises(TypeError, match=r"^laplacian: backend is a (list|ndarray), but must be 'cpu', "):
+        so.laplacian(np.ones((4, 4)), 1.0, backend=backend)

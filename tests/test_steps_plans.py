@@ -612,3 +612,24 @@ class TestRecentPlans:
         so.diffusion_step(self.u, 1.0, 0.1, 0.1, steps=1)
         with pytest.raises(TypeError, match=r"^diffusion_step: steps is 1\.0, but must be an integer"):
             so.diffusion_step(self.u, 1.0, 0.1, 0.1, steps=1.0)
+
+
+def test_remembered_plans_are_told_apart_by_type():
+    """Equal numbers of other types are refused also after the plan of the right ones was made."""
+    u = np.ones((4, 4))
+    so.diffusion_step(u, 1.0, 0.1, 1.0, axes=(0, 1))
+    with pytest.raises(TypeError, match=r"^diffusion_step: axes is \(0\.0, 1\.0\), but must be integers$"):
+        so.diffusion_step(u, 1.0, 0.1, 1.0, axes=(0.0, 1.0))
+    with pytest.raises(TypeError, match=r"^diffusion_step: nu is .*1\+0j.*, but must be a real number$"):
+        so.diffusion_step(u, 1.0, 0.1, np.complex128(1.0), axes=(0, 1))
+
+
+def test_on_unstable_must_be_a_word():
+    with pytest.raises(TypeError, match=r"^diffusion_step: on_unstable is a ndarray, but must be 'raise', 'warn' or"):
+        so.diffusion_step(np.ones(4), 1.0, 0.1, 1.0, on_unstable=np.array(["warn", "raise"]))
+
+
+def test_device_must_be_one():
+    with pytest.raises(ValueError, match=r"^diffusion_step: device is 'tpu', but must be 'cpu' or 'cuda'$"):
+        so.plan_diffusion_step((4,), "float64", 1.0, 0.1, 1.0, device="tpu")
+    assert so.plan_diffusion_step((4,), "float64", 1.0, 0.1, 1.0, device="cuda:1").backend == "cupy"

@@ -27,7 +27,7 @@ def memoised(build: Callable[..., P]) -> Callable[..., P]:
         types = tuple(tuple(map(type, a)) for a in arguments if type(a) is tuple)
         try:
             hash(arguments)
-        except TypeError:
+        except (TypeError, ValueError):  # ValueError: a writable memoryview
             return build(*arguments)
         return cached(types, *arguments)
 

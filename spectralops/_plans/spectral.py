@@ -262,10 +262,10 @@ def _canonical_transfer(transfer: Any) -> tuple[tuple[ArraySpec, ...], tuple[str
 
 
 def _pad_width(value: Any) -> int | str:
-    if value == "auto":
-        return "auto"
     if isinstance(value, str):
-        raise ValueError(f"{OP}: pad_width is {value!r}, but must be 'auto' or a number of cells")
+        if value != "auto":
+            raise ValueError(f"{OP}: pad_width is {value!r}, but must be 'auto' or a number of cells")
+        return value
     return _checks.shape(OP, (value,), "pad_width")[0]
 
 
