@@ -204,7 +204,7 @@ def residuals(states: Any, /, *, times: Sequence[float] | None = None, norm: str
     instants = tuple(times) if isinstance(times, Iterable) and getattr(times, "ndim", 1) != 0 else (times,)
     if len(instants) != count:
         raise ValueError(f"{op}: times has {len(instants)} entries, but must have {count}, one per state")
-    intervals: np.ndarray[Any, Any] = np.diff([_checks.number(op, f"times[{j}]", t) for j, t in enumerate(instants)])
+    intervals = np.diff(np.array([_checks.number(op, f"times[{j}]", t) for j, t in enumerate(instants)]))
     if not np.all(intervals > 0):
         raise ValueError(f"{op}: times has an interval of {intervals.min()}, but must increase")
     return result / intervals
