@@ -33,6 +33,7 @@ GRIDS = {
     "2d-apart": ((9, 3, 17), (0, 2)),
     "3d": ((9, 12, 10), (0, 1, 2)),
     "3d-batch": ((2, 6, 7, 8), (1, 2, 3)),
+    "3d-one-plane": ((1, 5, 6), (0, 1, 2)),
     "one-row": ((1, 7), (0, 1)),
     "one-column": ((5, 1), (0, 1)),
 }
@@ -156,12 +157,25 @@ def test_a_tile_of_a_wrapping_grid_has_no_walls_but_a_whole_one_folds() -> None:
 @pytest.mark.parametrize("itemsize", [4, 8])
 @pytest.mark.parametrize("n", [5, 64, 1000, 1024, 4096])
 def test_rows_keep_off_page_multiples(n: int, itemsize: int) -> None:
-    layout = tiling.Layout.of_tile(1, 10, n, 2, itemsize)
+    layout = tiling.Layout.of_tile(1, 10, n, 2, itemsize, 2)
     assert layout.pitch >= n + 4
     assert layout.base >= 2 * layout.pitch + 2
     assert layout.base * itemsize % tiling.LINE_BYTES == 0
     assert 256 <= layout.pitch * itemsize % 4096 <= 4096 - 256
     assert layout.size >= layout.base + 12 * layout.pitch - 2
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize("planes", [1, 4])
+def test_ghosts_lie_inside_the_buffer(planes: int, dims: int) -> None:
+    """The first and the last ghost of the first and last row and plane, one plane included."""
+    width, rows, n = 3, 5, 7
+    layout = tiling.Layout.of_tile(planes, rows, n, width, 8, dims)
+    above, left = (width if dims == 3 else 0), (width if dims >= 2 else 0)
+    first = layout.base - above * layout.plane_pitch - left * layout.pitch - width
+    last = (planes - 1 + above) * layout.plane_pitch + (rows - 1 + left) * layout.pitch + n - 1 + width
+    assert first >= 0
+    assert layout.base + last < layout.size
 
 
 def test_levels_are_nearly_equal() -> None:

@@ -202,7 +202,7 @@ class Grid:
         halo = (reach + 1 if self.periodic[0] else 1, reach + 1 if self.periodic[1] else 1)
         dtype = np.dtype(self.plan.compute)
         planes, lines, n = self.shape
-        pitch = Layout.of_tile(1, 1, n, 1, dtype.itemsize).pitch
+        pitch = Layout.of_tile(1, 1, n, 1, dtype.itemsize, 1).pitch
         whole = (self.grids, planes + 2 * halo[0], lines + 2 * halo[1], pitch)
         plane_pitch = whole[2] * pitch
         grid_pitch = whole[1] * plane_pitch

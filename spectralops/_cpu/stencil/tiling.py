@@ -38,17 +38,17 @@ class Layout:
     size: int
 
     @classmethod
-    def of_tile(cls, planes: int, rows: int, n: int, width: int, itemsize: int) -> Layout:
-        """The layout of `planes` by `rows` by `n` cells with `width` ghosts all around."""
+    def of_tile(cls, planes: int, rows: int, n: int, width: int, itemsize: int, dims: int) -> Layout:
+        """The layout of `planes` by `rows` by `n` cells with `width` ghosts, beyond the planes only if `dims` is 3."""
         line = LINE_BYTES // itemsize
         margin = -(-width // line) * line
         pitch = _off_page(margin + -(-(n + width) // line) * line, line, itemsize)
         plane_pitch = (rows + 2 * width) * pitch
-        if planes > 1:
+        above = width if dims == 3 else 0
+        if dims == 3:
             plane_pitch = _off_page(plane_pitch, line, itemsize)
-        depth = planes + 2 * width if planes > 1 else 1
-        base = margin + width * pitch + (width * plane_pitch if planes > 1 else 0)
-        return cls(base, pitch, plane_pitch, depth * plane_pitch + 2 * line)
+        base = margin + width * pitch + above * plane_pitch
+        return cls(base, pitch, plane_pitch, (planes + 2 * above) * plane_pitch + 2 * line)
 
 
 def _off_page(pitch: int, line: int, itemsize: int) -> int:
@@ -86,7 +86,7 @@ def passes(
     `periodic` says so of planes and rows.
     """
     planes, rows, n = shape
-    whole = Layout.of_tile(planes, rows, n, width, itemsize)
+    whole = Layout.of_tile(planes, rows, n, width, itemsize, dims)
     if dims == 1:
         yield _rows_alone(grids, rows, n, width, steps, itemsize)
         return
@@ -119,7 +119,7 @@ def _levels(steps: int, most: int) -> Iterator[int]:
 
 def _rows_alone(grids: int, rows: int, n: int, width: int, steps: int, itemsize: int) -> Pass:
     """All steps at once of grids whose rows know nothing of one another: as many rows a tile as stay in cache."""
-    pitch = Layout.of_tile(1, 1, n, width, itemsize).pitch
+    pitch = Layout.of_tile(1, 1, n, width, itemsize, 1).pitch
     height = max(1, min(rows, SWEEP_BYTES // (2 * pitch * itemsize)))
     count = -(-rows // height)
     items = np.empty((grids, count, 11), np.int64)
@@ -128,7 +128,7 @@ def _rows_alone(grids: int, rows: int, n: int, width: int, steps: int, itemsize:
         tall = rows * (k + 1) // count - first
         items[:, k] = (0, 0, 1, first, tall, 1, tall, 0, 0, 0, 0)
     items[:, :, 0] = np.arange(grids)[:, None]
-    return Pass(steps, items.reshape(-1, 11), Layout.of_tile(1, height, n, width, itemsize), False)
+    return Pass(steps, items.reshape(-1, 11), Layout.of_tile(1, height, n, width, itemsize, 1), False)
 
 
 def _tiles(
@@ -153,5 +153,5 @@ def _tiles(
     items[:, :, 0] = np.arange(grids)[:, None]
     reach = levels * width
     deepest = planes + (2 * reach if dims == 3 and periodic[0] else 0)
-    layout = Layout.of_tile(deepest, -(-rows // count) + 2 * reach, n, width, itemsize)
+    layout = Layout.of_tile(deepest, -(-rows // count) + 2 * reach, n, width, itemsize, dims)
     return Pass(levels, items.reshape(-1, 11), layout, False)
