@@ -200,7 +200,7 @@ def killed(mutant: Mutant, tests: list[str], tree: Path) -> bool:
             [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=no", f"@{listing}"],
             cwd=tree, env=environment, capture_output=True, timeout=TIMEOUT, check=False,
         )  # fmt: skip
-        if run.returncode not in (0, 1, 2):
+        if run.returncode not in (0, 1, 2) and run.returncode >= 0:  # below zero: the mutant crashed the process
             raise RuntimeError(f"pytest could not judge {mutant}: {run.stdout.decode()[-500:]}")
         return run.returncode != 0
     except subprocess.TimeoutExpired:
