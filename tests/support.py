@@ -26,7 +26,8 @@ class OpCase:
 
     `inputs(rng, dtype)` makes the NumPy arrays of the call by name, the field or signal first;
     `call(function, arrays, **tail)` calls the public function with them and passes on the tail keywords
-    (`out`, `workers`, `backend`). `growth` multiplies the tolerance: the number of steps, a condition number with its reason.
+    (`out`, `workers`, `backend`). `growth` multiplies the tolerance: the number of steps, or a condition number with
+    its reason.
     """
 
     op: str
@@ -77,4 +78,6 @@ def assert_close(result: Any, expected: Any, bound: float) -> None:
     assert error <= bound * norm, f"relative L2 error {error / norm if norm else math.inf:.3g} > {bound:.3g}"
     largest = float(np.abs(expected[finite]).max())
     worst = float(difference.max())
-    assert worst <= MAX_NORM_FACTOR * bound * largest, f"max error {worst:.3g} > {MAX_NORM_FACTOR * bound * largest:.3g}"
+    assert worst <= MAX_NORM_FACTOR * bound * largest, (
+        f"max error {worst:.3g} > {MAX_NORM_FACTOR * bound * largest:.3g}"
+    )
