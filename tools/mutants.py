@@ -5,7 +5,7 @@
 
 Each mutant is one changed operator, number, comparison, sign, conjugate or pair of axes in a line that some test runs.
 It is judged by the tests that run the line, then by those that run its module, since plans are cached and a later test
-may see what an earlier one built (a spread of them where they are many). The survivors are printed.
+may see what an earlier one built (where they are many: the narrowest, and a spread). The survivors are printed.
 
 Left out: the core below the plans, the references, the command line, and tuning constants, which have no right value.
 """
@@ -21,6 +21,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ LEFT_OUT = (
 )
 TESTS_OF_LINE = 150
 TESTS_OF_MODULE = 350
-TIMEOUT = 240
+TIMEOUT = 400
 
 COMPARE = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -171,19 +172,15 @@ def build(path: Path, number: int, change: int) -> Mutant:
     return Mutant(path, line, what, ast.unparse(ast.fix_missing_locations(tree)))
 
 
-def spread(tests: list[str], limit: int) -> list[str]:
-    """Unit tests first, the conformance suite after them, evenly thinned to `limit`."""
-    unit = [t for t in tests if "test_conformance" not in t]
-    suite = [t for t in tests if "test_conformance" in t]
-    half = limit // 2
-    keep = _thin(unit, max(half, limit - len(suite)))
-    return keep + _thin(suite, limit - len(keep))
-
-
-def _thin(items: list[str], limit: int) -> list[str]:
-    if len(items) <= limit:
-        return items
-    return [items[i * len(items) // limit] for i in range(limit)]
+def spread(tests: list[str], limit: int, lines_of: Counter[str]) -> list[str]:
+    """At most `limit` of the tests: half are those that run the fewest lines, since an exact value is asserted there
+    rather than where everything passes by; then the conformance suite and the others, evenly thinned."""
+    if len(tests) <= limit:
+        return sorted(tests, key=lambda test: (lines_of[test], test))
+    narrow = sorted(tests, key=lambda test: (lines_of[test], test))
+    keep, others = narrow[: limit // 2], narrow[limit // 2 :]
+    room = limit - len(keep)
+    return keep + [others[i * len(others) // room] for i in range(room)]
 
 
 def killed(mutant: Mutant, tests: list[str], tree: Path) -> bool:
@@ -232,6 +229,7 @@ def main() -> None:
     pool: list[tuple[Path, int, int]] = []
     contexts: dict[tuple[Path, int], list[str]] = {}
     of_module: dict[Path, list[str]] = {}
+    lines_of: Counter[str] = Counter()
     for path in sorted(PACKAGE.rglob("*.py")):
         if any(part in LEFT_OUT for part in path.relative_to(PACKAGE).parts) or options.only not in str(path):
             continue
@@ -239,6 +237,7 @@ def main() -> None:
             line: sorted({c.partition("|")[0] for c in names} & tests_now)
             for line, names in data.contexts_by_lineno(str(path)).items()
         }
+        lines_of.update(test for tests in by_line.values() for test in tests)
         of_module[path] = sorted({test for tests in by_line.values() for test in tests})
         for number, change, line in mutants_of(path, {line for line, tests in by_line.items() if tests}):
             pool.append((path, number, change))
@@ -255,14 +254,14 @@ def main() -> None:
 
         path, line = chosen[0].path, chosen[0].line
         unchanged = Mutant(path, line, "unchanged", path.read_text())
-        if killed(unchanged, spread(of_module[path], TESTS_OF_MODULE), tree):
+        if killed(unchanged, spread(of_module[path], TESTS_OF_MODULE, lines_of), tree):
             raise RuntimeError("the tests fail without any mutant")
 
         def judge(mutant: Mutant) -> tuple[Mutant, bool]:
             tree = trees.get()
             try:
-                near = spread(contexts[mutant.path, mutant.line], TESTS_OF_LINE)
-                far = spread(of_module[mutant.path], TESTS_OF_MODULE)
+                near = spread(contexts[mutant.path, mutant.line], TESTS_OF_LINE, lines_of)
+                far = spread(of_module[mutant.path], TESTS_OF_MODULE, lines_of)
                 verdict = killed(mutant, list(dict.fromkeys([*near, *far])), tree)
             finally:
                 trees.put(tree)
