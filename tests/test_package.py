@@ -33,6 +33,7 @@ MAY_IMPORT = {
     "_reference": {"_reference", "errors"},
     "_plain": {"_plain", "errors"},
     "_cpu": {"_cpu", "_compiler", "errors"},
+    "_cuda": {"_cuda", "errors"},
     "fft": {"fft", "_arrays", "_checks", "errors"},
 }
 PUBLIC = CORE | {"_plans", "boundary"}
@@ -44,6 +45,7 @@ EXECUTOR_AT_IMPORT = {
     "_cpu": {"numpy", "scipy", "numba", "llvmlite"},
     "_reference": {"numpy"},
     "_plain": {"numpy"},
+    "_cuda": {"numpy"},
     "fft": {"numpy", "scipy"},
 }
 HEAVY = {"scipy", "numba", "llvmlite", "cupy", "cupyx", "torch", "jax", "dask", "xarray", "matplotlib", "tqdm", "zarr"}

@@ -1,0 +1,167 @@
+"""Launching kernels: on the caller's current stream, without synchronisation, with a workspace that is kept.
+
+An executor asks for the :class:`Runner` of its result and knows nothing else of the device. The runner of NumPy arrays
+is None: tests set one that runs the same kernels on the host.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+
+from spectralops._cuda import module
+from spectralops.errors import UnsupportedError
+
+__all__ = ["Device", "Kernel", "Runner", "clear", "index_option", "runner"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One launch but for its arguments.
+
+    Attributes
+    ----------
+    file, name : str
+        The `.cu` file and the C++ expression that names the kernel in it, such as ``"diffuse<float, 2>"``.
+    grid, block : tuple of int
+        Blocks and threads of a block along x, y, z.
+    shared : int
+        Bytes of dynamic shared memory of a block.
+    options : tuple of str
+        Compiler options beyond :data:`module.OPTIONS`.
+    """
+
+    file: str
+    name: str
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    shared: int = 0
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What launch geometry depends on."""
+
+    index: int
+    multiprocessors: int
+    shared_bytes: int
+    l2_bytes: int
+
+
+class Runner(Protocol):
+    """A device, or what stands in for one."""
+
+    def device(self) -> Device:
+        """The device that kernels run on."""
+        ...
+
+    def launch(self, kernel: Kernel, *arguments: Any) -> None:
+        """Run a kernel. Arguments: arrays (their address is passed), NumPy scalars, one-element structured arrays."""
+        ...
+
+    def workspace(self, nbytes: int) -> Any:
+        """Bytes of scratch memory, valid until this thread asks again on this stream."""
+        ...
+
+
+class _CudaRunner:
+    """Launches through CuPy on its current device and stream, which `_arrays.on_device` has made the caller's."""
+
+    def device(self) -> Device:
+        import cupy
+
+        return _device(cupy.cuda.runtime.getDevice())
+
+    def launch(self, kernel: Kernel, *arguments: Any) -> None:
+        device = self.device()
+        module.function(kernel, device.index, device.shared_bytes)(
+            kernel.grid, kernel.block, arguments, shared_mem=kernel.shared
+        )
+
+    def workspace(self, nbytes: int) -> Any:
+        return _workspaces.get(nbytes)
+
+
+@lru_cache(maxsize=64)
+def _device(index: int) -> Device:
+    import cupy
+
+    attributes = cupy.cuda.Device(index).attributes
+    return Device(
+        index,
+        attributes["MultiProcessorCount"],
+        attributes["MaxSharedMemoryPerBlockOptin"],
+        attributes["L2CacheSize"],
+    )
+
+
+class _Workspaces(threading.local):
+    """Scratch memory of this thread by device and stream: two threads never share one, nor do two streams.
+
+    The memory comes from CuPy's pool, which hands a freed block out again only on the stream that it was used on.
+    """
+
+    CAPACITY = 8
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[int, int], Any] = OrderedDict()
+        self._epoch = _epoch
+
+    def get(self, nbytes: int) -> Any:
+        import cupy
+
+        if self._epoch != _epoch:
+            self._kept.clear()
+            self._epoch = _epoch
+        stream = cupy.cuda.get_current_stream()
+        if stream.ptr and stream.is_capturing():
+            # The graph will write here whenever it is replayed: no later call may be given this memory.
+            memory = cupy.empty(nbytes, np.uint8)
+            _captured.append(memory)
+            return memory
+        key = (cupy.cuda.runtime.getDevice(), stream.ptr)
+        memory = self._kept.pop(key, None)
+        if memory is None or memory.size < nbytes:
+            memory = cupy.empty(nbytes, np.uint8)
+        self._kept[key] = memory
+        while len(self._kept) > self.CAPACITY:
+            self._kept.popitem(last=False)
+        return memory
+
+
+_epochs = itertools.count(1)
+_epoch = 0
+_captured: list[Any] = []
+_workspaces = _Workspaces()
+_cuda: Runner = _CudaRunner()
+
+# Runs kernels on NumPy arrays; set by tests.
+host_runner: Runner | None = None
+
+
+def runner(op: str, out: Any) -> Runner:
+    """Who runs kernels on the memory of `out`."""
+    if not isinstance(out, np.ndarray):
+        return _cuda
+    if host_runner is None:
+        raise UnsupportedError(f"{op}: backend is 'cuda', but must be one for arrays on the host")
+    return host_runner
+
+
+def clear() -> None:
+    """Give back the scratch memory of every thread (when it next asks for some), also that of captured graphs."""
+    global _epoch
+    _epoch = next(_epochs)
+    _captured.clear()
+
+
+def index_option(bits: int) -> str:
+    """Compiler option that sets the kernels' `index_t` to the width that a plan asks for."""
+    return f"-DINDEX_T={'int' if bits == 32 else 'long long'}"

@@ -1,0 +1,78 @@
+"""From the text of a kernel to a function on the device: assemble, compile, keep.
+
+One string holds everything that determines the binary: `#include "x.cuh"` lines are replaced by the files' text,
+since CuPy's cache on disk does not look into included files. Only the instantiation that a launch names is compiled.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spectralops._cuda.launch import Kernel
+
+__all__ = ["OPTIONS", "assemble", "clear", "function"]
+
+KERNELS = Path(__file__).parent / "kernels"
+INCLUDE = re.compile(r'^[ \t]*#include "([\w.]+)"[ \t]*$', re.MULTILINE)
+OPTIONS = ("--std=c++17",)
+# A block may use more than this only after its function has been told so.
+STATIC_SHARED_BYTES = 48 * 1024
+# Functions kept; a program uses a handful per operator, shape and dtype.
+CAPACITY = 512
+
+_functions: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+_lock = threading.RLock()
+
+
+@lru_cache(maxsize=64)
+def assemble(file: str) -> str:
+    """The text of a kernel file with everything that it includes, each file once."""
+    seen: set[str] = set()
+
+    def expand(name: str) -> str:
+        if name in seen:
+            return ""
+        seen.add(name)
+        text = (KERNELS / name).read_text(encoding="utf-8").replace("#pragma once\n", "")
+        return INCLUDE.sub(lambda match: expand(match[1]), text)
+
+    return expand(file)
+
+
+def function(kernel: Kernel, device: int, shared_limit: int) -> Any:
+    """The compiled function of a kernel on the current CUDA device, compiled at most once even by many threads."""
+    key = (device, kernel.file, kernel.name, kernel.options, kernel.shared > STATIC_SHARED_BYTES)
+    with _lock:
+        found = _functions.get(key)
+        if found is None:
+            found = _functions[key] = _compile(kernel, shared_limit)
+            while len(_functions) > CAPACITY:
+                _functions.popitem(last=False)
+        else:
+            _functions.move_to_end(key)
+    return found
+
+
+def _compile(kernel: Kernel, shared_limit: int) -> Any:
+    import cupy
+
+    module = cupy.RawModule(
+        code=assemble(kernel.file), options=(*OPTIONS, *kernel.options), name_expressions=(kernel.name,)
+    )
+    found = module.get_function(kernel.name)
+    if kernel.shared > STATIC_SHARED_BYTES:
+        found.max_dynamic_shared_size_bytes = shared_limit
+    return found
+
+
+def clear() -> None:
+    """Forget every compiled function; CuPy's own cache on disk stays."""
+    with _lock:
+        _functions.clear()
+    assemble.cache_clear()
