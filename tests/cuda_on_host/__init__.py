@@ -1,0 +1,162 @@
+"""CUDA kernels run on the host: the text that NVRTC would compile, behind `cuda_host.h`, built by g++.
+
+`backend()` installs a backend "cuda-on-host" whose executors are those of `spectralops._cuda` on NumPy arrays.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spectralops import _dispatch
+from spectralops._cuda import launch, module
+from spectralops._cuda.launch import Device, Kernel
+
+__all__ = ["BACKEND", "HostRunner", "available", "backend", "build"]
+
+BACKEND = "cuda-on-host"
+HEADER = Path(__file__).parent / "cuda_host.h"
+# No contraction, as the stencils' -fmad=false; what g++ sees of undefined behaviour is reported at run time.
+FLAGS = (
+    "-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-fno-omit-frame-pointer",
+    "-fsanitize=undefined", "-static-libubsan", "-Wall", "-Wextra", "-Werror",
+    "-Wno-unknown-pragmas", "-Wno-unused-function", "-Wno-unused-variable", "-Wno-maybe-uninitialized", "-Wno-psabi",
+)  # fmt: skip
+# Dynamic shared memory has no type of its own in C++.
+SHARED = re.compile(r"extern\s+__shared__\s+(?:__align__\(\d+\)\s+)?([\w ]+?)\s+(\w+)\[\];")
+CUDA_INCLUDE = re.compile(r"^[ \t]*#include <[^>]*>[ \t]*$", re.MULTILINE)
+
+
+def available() -> bool:
+    """Whether a C++ compiler is here."""
+    return shutil.which("g++") is not None
+
+
+def translated(kernel: Kernel) -> str:
+    """The kernel's text as C++, and an entry that launches the instantiation it names."""
+    text = CUDA_INCLUDE.sub("", module.assemble(kernel.file))
+    text = SHARED.sub(r"\1* const \2 = static_cast<\1*>(cuda_host::dynamic_shared());", text)
+    return (
+        f'#include "{HEADER}"\n#line 1 "{kernel.file}"\n{text}\n'
+        f"static constexpr auto the_kernel = &{kernel.name};\n"
+        "static void call_it(void** arguments) { cuda_host::call(the_kernel, arguments); }\n"
+        'extern "C" size_t argument_size(size_t k) {\n'
+        "  using Signature = decltype(cuda_host::signature(the_kernel));\n"
+        "  return k < Signature::count ? Signature::sizes[k] : 0;\n}\n"
+        'extern "C" unsigned long run_kernel(const unsigned* g, size_t shared, void** arguments, int cooperative) {\n'
+        "  cuda_host::reports = 0;\n"
+        "  cuda_host::launch(call_it, dim3(g[0], g[1], g[2]), dim3(g[3], g[4], g[5]), shared, arguments, cooperative);\n"
+        "  return cuda_host::reports;\n}\n"
+    )
+
+
+def _folder() -> Path:
+    """Where built kernels are kept between runs, by a hash of everything that makes them."""
+    root = os.environ.get("SPECTRALOPS_CACHE_DIR") or tempfile.gettempdir()
+    folder = Path(root) / f"spectralops-{BACKEND}-{os.getuid()}"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+@lru_cache(maxsize=2048)
+def build(file: str, name: str, options: tuple[str, ...] = ()) -> Any:
+    """The library of one kernel instantiation."""
+    source = translated(Kernel(file, name, (1,), (1,)))
+    defines = tuple(option for option in options if option.startswith("-D"))
+    key = hashlib.sha256("\0".join((source, HEADER.read_text(), *FLAGS, *defines)).encode()).hexdigest()[:32]
+    folder = _folder()
+    target = folder / f"{key}.so"
+    if not target.exists():
+        with tempfile.TemporaryDirectory(dir=folder) as work:
+            path = Path(work) / "kernel.cpp"
+            path.write_text(source)
+            built = Path(work) / "kernel.so"
+            command = ["g++", *FLAGS, *defines, "-o", str(built), str(path)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{file}: {name}\n{done.stderr[-4000:]}"
+            built.replace(target)
+    library = ctypes.CDLL(str(target))
+    library.argument_size.restype = ctypes.c_size_t
+    library.argument_size.argtypes = [ctypes.c_size_t]
+    library.run_kernel.restype = ctypes.c_ulong
+    library.run_kernel.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int]
+    return library
+
+
+class HostRunner:
+    """A device that is the host: few multiprocessors, so that small tests have several blocks and passes."""
+
+    def __init__(self, multiprocessors: int = 4) -> None:
+        self._device = Device(0, multiprocessors, 227 * 1024, 60 << 20)
+        self._scratch = np.empty(0, np.uint8)
+        self.launched: list[Kernel] = []
+
+    def device(self) -> Device:
+        return self._device
+
+    def launch(self, kernel: Kernel, *arguments: Any) -> None:
+        library = build(kernel.file, kernel.name, kernel.options)
+        self.launched.append(kernel)
+        kept = [_by_address(x) for x in arguments]
+        for k, (size, x) in enumerate((one, x) for (one, _, _), x in zip(kept, arguments, strict=True)):
+            wanted = library.argument_size(k)
+            assert size == wanted, f"{kernel.name}: argument {k} is {x!r}, {size} bytes, but must have {wanted}"
+        assert library.argument_size(len(kept)) == 0, f"{kernel.name}: {len(kept)} arguments are too few"
+        grid, block = (kernel.grid + (1, 1))[:3], (kernel.block + (1, 1))[:3]
+        threads = int(np.prod(block))
+        assert 0 < threads <= 1024, f"{kernel.name}: {threads} threads a block"
+        assert kernel.shared <= self._device.shared_bytes, f"{kernel.name}: {kernel.shared} bytes of shared memory"
+        geometry = np.array([*grid, *block], np.uint32)
+        addresses = (ctypes.c_void_p * max(len(kept), 1))(*(address for _, address, _ in kept))
+        cooperative = int(getattr(kernel, "cooperative", False))
+        reports = library.run_kernel(geometry.ctypes.data, kernel.shared, addresses, cooperative)
+        assert reports == 0, f"{kernel.name}: {reports} reports of undefined behaviour, see stderr"
+
+    def workspace(self, nbytes: int) -> Any:
+        if self._scratch.size < nbytes:
+            self._scratch = np.empty(nbytes, np.uint8)
+        self._scratch.fill(0xFF)  # NaN
+        return self._scratch
+
+
+def _by_address(x: Any) -> tuple[int, int, Any]:
+    """Size of an argument, address of its bytes, and what must live until the call is over."""
+    if isinstance(x, np.ndarray) and x.dtype.names is not None:
+        assert x.size == 1
+        return x.itemsize, x.ctypes.data, x
+    if isinstance(x, np.ndarray):
+        pointer = np.array([x.ctypes.data], np.uint64)
+        return 8, pointer.ctypes.data, (pointer, x)
+    assert isinstance(x, np.generic), f"{x!r} is no array and no NumPy scalar"
+    value = np.array([x])
+    return value.itemsize, value.ctypes.data, value
+
+
+@contextmanager
+def backend(runner: HostRunner | None = None) -> Iterator[HostRunner]:
+    """While it lasts, "cuda-on-host" is a backend for host arrays that runs what "cuda" runs on a device."""
+    runner = runner or HostRunner()
+    rows = {(op, BACKEND): row for (op, name), row in _dispatch.SUPPORT.items() if name == "cuda"}
+    before = launch.host_runner
+    launch.host_runner = runner
+    _dispatch.BACKENDS[BACKEND] = "cpu"
+    _dispatch.SUPPORT.update(rows)
+    try:
+        yield runner
+    finally:
+        launch.host_runner = before
+        del _dispatch.BACKENDS[BACKEND]
+        for key in rows:
+            del _dispatch.SUPPORT[key]
