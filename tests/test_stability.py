@@ -12,6 +12,7 @@ import pytest
 import spectralops as so
 from spectralops import StabilityError, StabilityWarning
 from spectralops._arrays import ArraySpec
+from spectralops._plans.field_stability import depends_on_data
 from spectralops._plans.stability import (
     IMAGINARY_AXIS,
     POLYNOMIAL,
@@ -359,3 +360,13 @@ def test_bounds_are_cached_by_value() -> None:
     for _ in itertools.repeat(None, 2):
         largest_stable_dt((0.123,), 0.5)
     assert largest_stable_dt.cache_info().hits > before
+
+
+@pytest.mark.parametrize(
+    ("velocity", "depends"),
+    [((1.0, 1.0), False), ((np.ones((8, 8)), 1.0), True), ((1.0, np.ones((8, 8))), True)],
+    ids=["numbers", "first a field", "last a field"],
+)
+def test_bound_depends_on_data_where_any_component_is_a_field(velocity: tuple[object, ...], depends: bool) -> None:
+    plan = so.plan_convection_step((8, 8), "float64", velocity, 1.0, 0.1)
+    assert depends_on_data(plan) is depends

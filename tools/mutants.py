@@ -34,9 +34,11 @@ LEFT_OUT = (
     *("_cli", "__main__.py", "__init__.py", "errors.py", "_reference"),
     *("_arrays.py", "_checks.py", "_compiler.py", "_dispatch.py"),
 )
+# Keywords that allow or check something and change no result.
+PERMISSIONS = ("strict", "overwrite_x")
 TESTS_OF_LINE = 150
 TESTS_OF_MODULE = 350
-TIMEOUT = 400
+TIMEOUT = 1200
 
 COMPARE = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -121,7 +123,7 @@ def _identity_arguments() -> ast.arguments:
 
 
 def out_of_scope(tree: ast.Module) -> set[int]:
-    """Nodes whose change means nothing: annotations, messages of errors, docstrings, caches' sizes, name lists."""
+    """Nodes whose change means nothing: annotations, errors' messages, caches' sizes, name lists, permissions."""
     skipped: set[int] = set()
 
     def skip(node: ast.AST | None) -> None:
@@ -139,6 +141,8 @@ def out_of_scope(tree: ast.Module) -> set[int]:
             for decorator in node.decorator_list:
                 skip(decorator)
         if isinstance(node, ast.Raise | ast.JoinedStr):
+            skip(node)
+        if isinstance(node, ast.keyword) and node.arg in PERMISSIONS:
             skip(node)
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             skip(node)
