@@ -1,8 +1,8 @@
 """The only file that tells array libraries apart: describe, adopt, allocate, give back.
 
 An operator runs on NumPy arrays (host) or CuPy arrays (CUDA device). Arrays of every other library are viewed as
-one of the two through DLPack, without a copy, and results are handed back the same way. Nothing here ever moves
-data between host and device.
+one of the two without a copy, through DLPack or, on the host, by what PyTorch has for NumPy, which is quicker; results
+are handed back the same way. Nothing here ever moves data between host and device.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ __all__ = ["ArraySpec", "Home", "Operand"]
 
 # Stored in 16 bits, computed in float32: neither NumPy nor SciPy computes in these types.
 HALF_DTYPES = ("float16", "bfloat16")
+# Axes that every array library here can work with, also where an operator needs a few more.
+MOST_AXES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Home:
     @property
     def kind(self) -> str:
         """Device kind, ``"cpu"`` or ``"cuda"``: what a backend runs on."""
-        return self.device.partition(":")[0]
+        return "cpu" if self.device == "cpu" else self.device.partition(":")[0]
 
     def __str__(self) -> str:
         return f"{self.library} array on {self.device}"
@@ -104,7 +106,7 @@ def dtype_name(dtype: object) -> str:
     """Library-neutral name of a dtype object, byte order dropped: ``'float32'``, ``'bfloat16'``."""
     if isinstance(dtype, str) and dtype in HALF_DTYPES:  # NumPy knows bfloat16 only once ml_dtypes is imported
         return dtype
-    if isinstance(dtype, str | type) or dtype is None:
+    if isinstance(dtype, str | type):
         try:
             dtype = np.dtype(dtype)
         except (TypeError, ValueError):  # another library's name, or nobody's: for the caller to judge
@@ -121,6 +123,12 @@ def _numpy_name(dtype: np.dtype[Any]) -> str:
     return dtype.name
 
 
+@lru_cache(maxsize=1024)
+def _spec(shape: tuple[int, ...], dtype: Any) -> ArraySpec:
+    """Cached, since every call of an operator asks; `dtype` is NumPy's or PyTorch's object."""
+    return ArraySpec(tuple(shape), dtype_name(dtype))
+
+
 def describe(op: str, name: str, x: Any) -> tuple[Home, ArraySpec]:
     """Where `x` lives and its :class:`ArraySpec`; sequences of numbers count as NumPy arrays.
 
@@ -128,34 +136,42 @@ def describe(op: str, name: str, x: Any) -> tuple[Home, ArraySpec]:
     ------
     TypeError
         If `x` is no array, or one that this package cannot take as it is; the message says what to do.
+    ValueError
+        If it is a ragged sequence, or has more axes than every library can work with.
     """
+    if type(x) is np.ndarray and x.ndim <= MOST_AXES:
+        return HOST, _spec(x.shape, x.dtype)
+    found = _described(op, name, x)
+    if len(found[1].shape) > MOST_AXES:
+        raise ValueError(
+            f"{op}: {name} has {len(found[1].shape)} dimensions, but must have at most {MOST_AXES}; "
+            "reshape the batch axes into one"
+        )
+    return found
+
+
+def _described(op: str, name: str, x: Any) -> tuple[Home, ArraySpec]:
     library = library_of(x)
+    if library == "torch":
+        return _torch_home(op, name, x), _spec(x.shape, x.dtype)
     if library == "numpy":
         if isinstance(x, np.ma.MaskedArray):
             raise TypeError(
                 f"{op}: {name} is a numpy.ma.MaskedArray, but must be a plain array; "
                 f"fill it, e.g. {name}.filled(numpy.nan)"
             )
-        return HOST, ArraySpec(x.shape, dtype_name(x.dtype))
+        return HOST, _spec(x.shape, x.dtype)
     if library is None:
         if isinstance(x, list | tuple | numbers.Number):
-            try:
-                array = np.asarray(x)
-            except (TypeError, ValueError) as error:
-                raise ValueError(
-                    f"{op}: {name} is a ragged {type(x).__name__}, but must be an array or numbers that fill one"
-                ) from error
-            return HOST, ArraySpec(array.shape, dtype_name(array.dtype))
+            return HOST, _spec_of_numbers(op, name, x)
         raise TypeError(f"{op}: {name} is a {type(x).__name__}, but must be an array")
     if library in ("dask", "xarray"):
         remedy = "call .compute() first" if library == "dask" else f"pass {name}.data"
         raise TypeError(f"{op}: {name} is a {library} {type(x).__name__}, but must be an in-memory array; {remedy}")
-    if library == "torch":
-        return Home("torch", _torch_device(op, name, x)), ArraySpec(tuple(x.shape), dtype_name(x.dtype))
     if library == "jax":
         return Home("jax", _jax_device(op, name, x)), ArraySpec(tuple(x.shape), dtype_name(x.dtype))
     if library == "cupy":
-        return Home("cupy", f"cuda:{x.device.id}"), ArraySpec(x.shape, dtype_name(x.dtype))
+        return Home("cupy", f"cuda:{x.device.id}"), _spec(x.shape, x.dtype)
     default = x.__array_namespace__().__array_namespace_info__().default_device()
     if x.__dlpack_device__()[0] != 1 or x.device != default:  # 1 is kDLCPU in the DLPack specification
         raise TypeError(
@@ -164,18 +180,34 @@ def describe(op: str, name: str, x: Any) -> tuple[Home, ArraySpec]:
     return Home(library, "cpu"), ArraySpec(tuple(x.shape), dtype_name(x.dtype))
 
 
-def _torch_device(op: str, name: str, x: Any) -> str:
+def _spec_of_numbers(op: str, name: str, x: Any) -> ArraySpec:
+    """The array that a number or a nested sequence of numbers makes."""
+    try:
+        array = np.asarray(x)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{op}: {name} is a ragged {type(x).__name__}, but must be an array or numbers that fill one"
+        ) from error
+    return ArraySpec(array.shape, dtype_name(array.dtype))
+
+
+def _torch_home(op: str, name: str, x: Any) -> Home:
     torch = sys.modules["torch"]
-    if x.layout != torch.strided or x.device.type not in ("cpu", "cuda"):
-        raise TypeError(
-            f"{op}: {name} is a {x.layout} tensor on {x.device}, but must be a strided tensor on cpu or cuda"
-        )
+    device = x.device
+    if x.layout is not torch.strided or device.type not in ("cpu", "cuda"):
+        raise TypeError(f"{op}: {name} is a {x.layout} tensor on {device}, but must be a strided tensor on cpu or cuda")
     if x.requires_grad and torch.is_grad_enabled():
         raise TypeError(
             f"{op}: {name} requires grad, but must not, since this function is not differentiable; "
             f"pass {name}.detach() or call it under torch.no_grad()"
         )
-    return str(x.device)
+    return _home("torch", device)
+
+
+@lru_cache(maxsize=64)
+def _home(library: str, device: Any) -> Home:
+    """Cached, since PyTorch takes long to write a device."""
+    return Home(library, str(device))
 
 
 def _jax_device(op: str, name: str, x: Any) -> str:
@@ -216,8 +248,10 @@ def adopt(x: Any, dtype: str, home: Home) -> Any:
     foreign byte order.
     """
     if home.library == "torch":
-        x = x.detach().resolve_conj().resolve_neg()
-        if dtype_name(x.dtype) == "bfloat16":  # no DLPack consumer here takes it
+        x = x.detach()
+        if x.is_conj() or x.is_neg():
+            x = x.resolve_conj().resolve_neg()
+        if x.dtype is sys.modules["torch"].bfloat16:  # neither NumPy nor CuPy takes it
             x = x.float()
     elif home.library == "jax" and dtype_name(x.dtype) == "bfloat16":
         x = x.astype("float32")
@@ -233,7 +267,9 @@ def _import(x: Any, home: Home) -> Any:
         return np.asarray(x)
     if home.library == "cupy":
         return x
-    return np.from_dlpack(x) if home.kind == "cpu" else _cupy().from_dlpack(x)
+    if home.kind != "cpu":
+        return _cupy().from_dlpack(x)
+    return x.numpy() if home.library == "torch" else np.from_dlpack(x)
 
 
 def memory(x: Any, home: Home) -> Any:
@@ -329,7 +365,8 @@ def give_back(native: Any, dtype: str, home: Home) -> Any:
         return native
     if home.library == "torch":
         torch = sys.modules["torch"]
-        return torch.from_dlpack(native).to(getattr(torch, dtype))
+        tensor = torch.from_numpy(native) if home.kind == "cpu" else torch.from_dlpack(native)
+        return tensor.to(getattr(torch, dtype)) if dtype in HALF_DTYPES else tensor
     if home.library == "jax":
         array = sys.modules["jax"].numpy.from_dlpack(native)
         return array.astype(dtype) if dtype in HALF_DTYPES else array
@@ -339,7 +376,8 @@ def give_back(native: Any, dtype: str, home: Home) -> Any:
 def default_float(home: Home) -> str:
     """Name of the dtype that integer and boolean input is computed in: the library's own default."""
     if home.library == "torch":
-        return dtype_name(sys.modules["torch"].get_default_dtype())
+        name: str = _spec((), sys.modules["torch"].get_default_dtype()).dtype
+        return name
     if home.library == "jax":
         return "float64" if sys.modules["jax"].config.jax_enable_x64 else "float32"
     return "float64"

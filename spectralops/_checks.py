@@ -32,6 +32,7 @@ FLOATS = ("float32", "float64")
 COMPLEXES = ("complex64", "complex128")
 HALVES = ("float16", "bfloat16")
 EXACT = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+KNOWN = frozenset(FLOATS + COMPLEXES + HALVES + EXACT)
 REAL_PREFIXES = ("float", "bfloat", "longdouble", "int", "uint", "bool")
 
 T = TypeVar("T")
@@ -177,8 +178,10 @@ def _either(options: Sequence[str]) -> str:
 
 def dtype(op: str, value: Any, name: str = "x") -> str:
     """Name of a dtype the package knows; TypeError for longdouble, complex32, objects, strings and dates."""
+    if type(value) is str and value in KNOWN:
+        return value
     result = dtype_name(value)
-    if result not in FLOATS + COMPLEXES + HALVES + EXACT:
+    if result not in KNOWN:
         quoted = _shown(value) if is_array(value) else result
         raise TypeError(
             f"{op}: {name} has dtype {quoted}, but must be float16, bfloat16, float32, float64, complex64, complex128, "

@@ -190,44 +190,56 @@ def execute(plan: Plan, arrays: tuple[Any, ...], *, out: Any = None, workers: in
     The executor is called as ``executor(plan, *native_arrays, out=native, workers=count)``. It finds inputs of any
     strides in the dtypes that the plan's operands name (never 16-bit) and must fill the C-contiguous `out` entirely.
     """
-    op = plan.op
-    if len(arrays) != len(plan.operands):
-        names = ", ".join(operand.name for operand in plan.operands)
-        raise TypeError(f"{op}: {len(arrays)} arrays were passed, but must be {len(plan.operands)}: {names}")
-    homes = {}
-    for operand, x in zip(plan.operands, arrays, strict=True):
-        name, spec = operand.name, operand.spec
-        homes[name], found = _arrays.describe(op, name, x)
-        if found != spec:
+    op, operands = plan.op, plan.operands
+    if len(arrays) != len(operands):
+        names = ", ".join(operand.name for operand in operands)
+        raise TypeError(f"{op}: {len(arrays)} arrays were passed, but must be {len(operands)}: {names}")
+    home: _arrays.Home | None = None
+    for operand, x in zip(operands, arrays, strict=True):
+        where, found = _arrays.describe(op, operand.name, x)
+        spec = operand.spec
+        if found.dtype != spec.dtype or found.shape != spec.shape:
             raise ValueError(
-                f"{op}: {name} has shape {found.shape} and dtype {found.dtype}, "
+                f"{op}: {operand.name} has shape {found.shape} and dtype {found.dtype}, "
                 f"but must have shape {spec.shape} and dtype {spec.dtype} as planned"
             )
-    home = _arrays.common_home(op, homes)
+        if home is None:
+            home = where
+        elif where is not home:
+            _arrays.common_home(op, {operands[0].name: home, operand.name: where})
+    assert home is not None
     if home.kind != BACKENDS[plan.backend]:
         raise TypeError(
             f"{op}: the plan is for {BACKENDS[plan.backend]} arrays, but the first one is a {home}; "
             "plan it for that device"
         )
-    threads = _checks.workers(op, workers, home.kind)
-    compute = _checks.compute_dtype(plan.out_dtype)
+    threads = 1 if workers is None else _checks.workers(op, workers, home.kind)
+    if home.kind == "cpu":
+        return _run(plan, arrays, home, out, threads)
     with _arrays.on_device(home):
-        native = tuple(
-            _arrays.adopt(x, operand.compute, home) for operand, x in zip(plan.operands, arrays, strict=True)
-        )
-        target = None if out is None else _target(plan, arrays, out, home)
-        direct = target is not None and compute == plan.out_dtype and _arrays.behaves(target)
-        result = target if direct else _arrays.empty(plan.out_shape, compute, home)
-        executor(op, plan.backend)(plan, *native, out=result, workers=threads)
-        observer = _observer.get()
-        if observer is not None:
-            observer(plan, native, result)
-        if out is None:
-            return _arrays.give_back(result, plan.out_dtype, home)
-        if not direct:
-            _arrays.store(result, out, target, home)
-        _arrays.wrote(out, home)
-        return out
+        return _run(plan, arrays, home, out, threads)
+
+
+def _run(plan: Plan, arrays: tuple[Any, ...], home: _arrays.Home, out: Any, threads: int) -> Any:
+    """Execute a plan on arrays that fit it, on the current device and stream."""
+    out_dtype = plan.out_dtype
+    compute = _checks.compute_dtype(out_dtype)
+    native = tuple(
+        [_arrays.adopt(x, operand.compute, home) for operand, x in zip(plan.operands, arrays, strict=True)]
+    )
+    target = None if out is None else _target(plan, arrays, out, home)
+    direct = target is not None and compute == out_dtype and _arrays.behaves(target)
+    result = target if direct else _arrays.empty(plan.out_shape, compute, home)
+    executor(plan.op, plan.backend)(plan, *native, out=result, workers=threads)
+    observer = _observer.get()
+    if observer is not None:
+        observer(plan, native, result)
+    if out is None:
+        return _arrays.give_back(result, out_dtype, home)
+    if not direct:
+        _arrays.store(result, out, target, home)
+    _arrays.wrote(out, home)
+    return out
 
 
 def _target(plan: Plan, arrays: tuple[Any, ...], out: Any, home: _arrays.Home) -> Any:

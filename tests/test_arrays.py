@@ -152,7 +152,7 @@ except TypeError as error:
         (np.float64, "float64"),
         (float, "float64"),
         (bool, "bool"),
-        (None, "float64"),
+        (None, "None"),
         (np.dtype(">f4"), "float32"),
         (np.dtype("longdouble"), np.dtype("longdouble").name),
         (np.dtype("U3"), "str96"),

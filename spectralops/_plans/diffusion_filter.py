@@ -245,6 +245,31 @@ def plan_diffusion_filter(
     default: str = "float64",
 ) -> DiffusionFilterPlan:
     """The plan of :func:`spectralops.diffusion_filter`; `default` is the dtype that integers become."""
+    make = _plan if metric is None else _plan.__wrapped__  # a cached plan would keep the metric's arrays alive
+    plan: DiffusionFilterPlan = make(
+        shape, dtype, filter_scale, dx, filter_shape, transition_width, n_steps, bc, fields.as_spec(OP, "mask", mask),
+        metric, axes, backend, device, default,
+    )  # fmt: skip
+    return plan
+
+
+@memoised
+def _plan(
+    shape: Any,
+    dtype: Any,
+    filter_scale: Any,
+    dx: Any,
+    filter_shape: Any,
+    transition_width: Any,
+    n_steps: Any,
+    bc: Any,
+    mask: Any,
+    metric: Any,
+    axes: Any,
+    backend: str | None,
+    device: str,
+    default: str,
+) -> DiffusionFilterPlan:
     sizes = _checks.shape(OP, shape)
     out_dtype = _checks.inexact_dtype(OP, dtype, "u", default)
     if metric is not None and not isinstance(metric, Metric):

@@ -9,12 +9,17 @@ from spectralops import _arrays, _checks
 from spectralops._arrays import ArraySpec
 from spectralops._plans import transform
 
-__all__ = ["coefficient", "is_field", "mask_spec", "spacing"]
+__all__ = ["as_spec", "coefficient", "is_field", "mask_spec", "spacing"]
 
 
 def is_field(value: Any) -> bool:
     """Whether an argument is an operand: an array, or the specification of one."""
     return isinstance(value, ArraySpec) or _arrays.is_array(value)
+
+
+def as_spec(op: str, name: str, value: Any) -> Any:
+    """The specification of an array, anything else as it is: what a plan can be found again by."""
+    return _arrays.describe(op, name, value)[1] if _arrays.is_array(value) else value
 
 
 def coefficient(op: str, name: str, value: Any, shape: tuple[int, ...]) -> float | ArraySpec:

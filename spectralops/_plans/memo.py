@@ -24,12 +24,21 @@ def memoised(build: Callable[..., P]) -> Callable[..., P]:
 
     @wraps(build)
     def call(*arguments: Any) -> P:
-        types = tuple(tuple(map(type, a)) for a in arguments if type(a) is tuple)
+        types = tuple([tuple(map(type, a)) for a in arguments if type(a) is tuple])
         try:
-            hash(arguments)
-        except (TypeError, ValueError):  # ValueError: a writable memoryview
-            return build(*arguments)
-        return cached(types, *arguments)
+            return cached(types, *arguments)
+        except (TypeError, ValueError):  # ValueError: a writable memoryview has no hash either
+            if _hashable(arguments):
+                raise
+        return build(*arguments)
 
     call.cache_clear = cached.cache_clear  # type: ignore[attr-defined]
     return call
+
+
+def _hashable(arguments: tuple[Any, ...]) -> bool:
+    try:
+        hash(arguments)
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -171,6 +171,7 @@ def plan_gradient(
     default: str = "float64",
 ) -> StencilPlan:
     """The plan of :func:`spectralops.gradient`; `default` is the dtype that integers become."""
+    mask = fields.as_spec("gradient", "mask", mask)
     return _of_scalar("gradient", shape, dtype, dx, None, bc, mask, axes, backend, device, default)
 
 
@@ -188,9 +189,11 @@ def plan_laplacian(
     default: str = "float64",
 ) -> StencilPlan:
     """The plan of :func:`spectralops.laplacian`; `default` is the dtype that integers become."""
+    nu, mask = fields.as_spec("laplacian", "nu", nu), fields.as_spec("laplacian", "mask", mask)
     return _of_scalar("laplacian", shape, dtype, dx, nu, bc, mask, axes, backend, device, default)
 
 
+@memoised
 def _of_scalar(
     op: str,
     shape: Any,
@@ -236,6 +239,15 @@ def plan_divergence(
     default: str = "float64",
 ) -> StencilPlan:
     """The plan of :func:`spectralops.divergence`; `default` is the dtype that integers become."""
+    return _of_vector(
+        shape, dtype, dx, bc, fields.as_spec("divergence", "mask", mask), axes, backend, device, default
+    )
+
+
+@memoised
+def _of_vector(
+    shape: Any, dtype: Any, dx: Any, bc: Any, mask: Any, axes: Any, backend: str | None, device: str, default: str
+) -> StencilPlan:
     op = "divergence"
     sizes, apart = _component_shape(op, shape)
     count = len(shape) if apart else _checks.shape(op, shape)[0]
