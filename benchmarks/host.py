@@ -17,7 +17,7 @@ import numpy as np
 import spectralops as so
 from spectralops import _dispatch, transfer
 
-LOOPS, REPEATS = 1000, 7
+LOOPS, REPEATS = 200, 30
 
 
 def nothing(plan: Any, *arrays: Any, out: Any, workers: int) -> None:

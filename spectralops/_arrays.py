@@ -241,12 +241,17 @@ def common_home(op: str, homes: dict[str, Home]) -> Home:
     return home
 
 
+_NATIVE = {name: np.dtype(name) for name in ("bool", "float32", "float64", "complex64", "complex128")}
+
+
 def adopt(x: Any, dtype: str, home: Home) -> Any:
     """View of `x` as a NumPy array (host) or CuPy array (device) of `dtype`, in native byte order.
 
     Copies only where a view cannot carry the values: another dtype, torch's lazy conjugate and negative bits,
     foreign byte order.
     """
+    if type(x) is np.ndarray and x.dtype is _NATIVE.get(dtype) and x.flags.aligned:
+        return x
     if home.library == "torch":
         x = x.detach()
         if x.is_conj() or x.is_neg():

@@ -130,6 +130,8 @@ def per_axis(op: str, name: str, value: T | Sequence[T], count: int) -> tuple[T,
 
 def number(op: str, name: str, value: Any) -> float:
     """A finite Python float from a Python or NumPy real scalar or 0-d array."""
+    if type(value) is float and math.isfinite(value):
+        return value
     if isinstance(value, str | bytes) or getattr(value, "ndim", 0) > 0:
         raise TypeError(f"{op}: {name} is a {type(value).__name__}, but must be a real number")
     # float() would take the real part, a span of time and digits in a string

@@ -20,6 +20,6 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
             return select(op, dtype, kind, backend or "numpy")
 
         monkeypatch.setattr(_dispatch, "select", plain)
-    step_arguments._plan_of_numbers.cache_clear()
+    step_arguments._setup.cache_clear()
     yield request.param
-    step_arguments._plan_of_numbers.cache_clear()
+    step_arguments._setup.cache_clear()

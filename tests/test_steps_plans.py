@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import inspect
 import pickle
+import weakref
 
 import numpy as np
 import pytest
@@ -23,7 +25,7 @@ from spectralops import (
     SelfAdvection,
 )
 from spectralops._arrays import ArraySpec, Operand
-from spectralops._plans import step_arguments
+from spectralops._plans import step_arguments, step_setup
 from spectralops._plans.schemes import FluxDiffusion, Linear, Tap, Transport, Weight
 from spectralops._plans.terms import Field
 
@@ -495,7 +497,7 @@ C = "^convection_step: "
     [
         (None, {}, TypeError, C + "velocity is None, but must be a number, an array or a sequence"),
         (1.0, {}, ValueError, C + "velocity is a single float, but must be a sequence of 2, one component per stepped"),
-        (np.ones((2, 8, 8)), {}, ValueError, C + "velocity is a single ndarray, but must be a sequence of 2"),
+        (np.ones((2, 8, 8)), {}, ValueError, C + "velocity is a single array, but must be a sequence of 2"),
         ((1.0, np.inf), {}, ValueError, C + r"velocity\[1\] is inf, but must be finite"),
         (
             (np.ones((8, 9)), 0.0),
@@ -569,37 +571,65 @@ def test_mixed_libraries() -> None:
 
 
 class TestRecentPlans:
-    """Plans of calls with numbers only are found by the arguments; what must not be found that way is not."""
+    """Plans are found again by their arguments; what must not be found that way is not."""
 
     u = np.ones(6)
 
-    def test_the_second_call_finds_the_plan(self) -> None:
-        before = step_arguments._plan_of_numbers.cache_info().hits
-        for _ in range(2):
-            so.diffuse_convect_step(
-                self.u, (1.0,), 0.1, 0.123, velocity=(0.25,), bc=((Reflect(), Outflow()),), source=1
-            )
-        assert step_arguments._plan_of_numbers.cache_info().hits == before + 1
+    @staticmethod
+    def plan(**options):
+        return so.plan_diffusion_step((6,), "float64", **({"dx": 1.0, "dt": 0.1, "nu": 0.1} | options))
 
     @pytest.mark.parametrize(
         "options",
         [
+            {"dx": (1.0,), "dt": 0.123, "bc": ((Reflect(), Outflow()),), "source": 1, "steps": 3},
             {"nu": np.full(6, 0.1)},
-            {"source": np.ones(6)},
-            {"mask": np.ones(6, bool)},
+            {"source": np.ones(6), "mask": np.ones(6, bool)},
             {"nu": np.array(0.1)},
-            {"bc": {0: Reflect()}},
-            {"axes": [0]},
-            {"dx": [1.0]},
             {"on_unstable": "warn"},
         ],
-        ids=str,
+        ids=["numbers", "nu", "fields", "0-d", "warn"],
     )
-    def test_arrays_and_warnings_are_not_looked_up(self, options) -> None:
-        before = step_arguments._plan_of_numbers.cache_info()
-        result = so.diffusion_step(self.u, **({"dx": 1.0, "dt": 0.1, "nu": 0.1} | options))
-        assert step_arguments._plan_of_numbers.cache_info() == before
-        assert result.shape == (6,)
+    def test_equal_arguments_find_the_plan(self, options) -> None:
+        assert self.plan(**options) is self.plan(**options)
+
+    @pytest.mark.parametrize("options", [{"bc": {0: Reflect()}}, {"axes": [0]}, {"dx": [1.0]}], ids=str)
+    def test_arguments_without_a_hash_make_equal_plans(self, options) -> None:
+        assert self.plan(**options) == self.plan(**options)
+
+    def test_a_new_dt_looks_at_no_argument_again(self) -> None:
+        plan = self.plan(dt=0.2)
+        before = step_arguments._setup.cache_info()
+        other = self.plan(dt=0.3)
+        after = step_arguments._setup.cache_info()
+        assert (after.misses, after.hits) == (before.misses, before.hits + 1)
+        assert other.geometry is plan.geometry
+        assert (other.dt, other.update.linear.taps[0].weight.constant) == (0.3, 0.3 * 0.1)
+
+    def test_only_the_last_plans_are_kept(self) -> None:
+        step_arguments._setup.cache_clear()
+        first = self.plan(dt=0.4)
+        for k in range(step_setup.KEPT - 1):
+            self.plan(dt=0.41 + 0.001 * k)
+        assert self.plan(dt=0.4) is first
+        self.plan(dt=0.45)
+        assert self.plan(dt=0.4) is not first
+
+    def test_the_bound_follows_the_values_of_nu(self) -> None:
+        nu = np.full(6, 0.1)
+        assert self.plan(nu=nu).stable_dt == 5.0
+        nu[2] = 1.0
+        assert self.plan(nu=nu).stable_dt == 0.5
+        with pytest.raises(so.StabilityError):
+            self.plan(nu=nu, dt=0.6)
+
+    def test_functions_are_not_kept(self) -> None:
+        function = lambda u: -u  # noqa: E731
+        alive = weakref.ref(function)
+        so.pde_step(self.u, 1.0, 0.1, so.Pointwise(function))
+        del function
+        gc.collect()
+        assert alive() is None
 
     def test_zero_dimensional_tensors_are_read_anew(self) -> None:
         torch = pytest.importorskip("torch")

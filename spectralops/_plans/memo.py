@@ -32,6 +32,7 @@ def memoised(build: Callable[..., P]) -> Callable[..., P]:
                 raise
         return build(*arguments)
 
+    call.cache_info = cached.cache_info  # type: ignore[attr-defined]
     call.cache_clear = cached.cache_clear  # type: ignore[attr-defined]
     return call
 

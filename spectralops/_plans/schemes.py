@@ -88,12 +88,6 @@ class Weight:
     def __bool__(self) -> bool:
         return self.constant != 0.0 or bool(self.parts)
 
-    def plus(self, coefficient: float | Field, factor: float) -> Weight:
-        """The weight with ``factor * coefficient`` added."""
-        if isinstance(coefficient, Field):
-            return Weight(self.constant, (*self.parts, (coefficient.operand, factor)))
-        return Weight(self.constant + factor * coefficient, self.parts)
-
 
 @dataclass(frozen=True, slots=True)
 class Tap:
@@ -198,7 +192,8 @@ def assemble(
     `constant` are the operands that do not vary along the stepped axes. A mask leaves nothing to the linear part,
     since closed faces make its weights vary.
     """
-    weights: dict[tuple[int, int], Weight] = {}
+    constants: dict[tuple[int, int], float] = {}
+    parts: dict[tuple[int, int], tuple[tuple[int, float], ...]] = {}
     diffusion: list[FluxDiffusion] = []
     transport: list[Transport] = []
     sources: list[tuple[float | Field, float]] = []
@@ -206,7 +201,11 @@ def assemble(
     last_to_first = range(len(axes) - 1, -1, -1)
 
     def add(axis: int, offset: int, coefficient: float | Field, factor: float) -> None:
-        weights[axis, offset] = weights.get((axis, offset), Weight()).plus(coefficient, factor)
+        place = (axis, offset)
+        if isinstance(coefficient, Field):
+            parts[place] = (*parts.get(place, ()), (coefficient.operand, factor))
+        else:
+            constants[place] = constants.get(place, 0.0) + factor * coefficient
 
     for term in terms:
         if isinstance(term, Diffusion):
@@ -240,6 +239,7 @@ def assemble(
                 sources.append((term.rate, dt))
         else:
             pointwise.append(term.function)
+    weights = {place: Weight(constants.get(place, 0.0), parts.get(place, ())) for place in {**constants, **parts}}
     return Update(
         _linear(weights, axes) if weights else None,
         tuple(diffusion),
@@ -251,11 +251,12 @@ def assemble(
 
 
 def _linear(weights: dict[tuple[int, int], Weight], axes: tuple[int, ...]) -> Linear:
-    center = weights.pop((-1, 0), Weight())
+    none = Weight()
+    center = weights.pop((-1, 0), none)
     taps = []
     for axis in reversed(axes):
         for k in (1, 2):
-            low, high = weights.get((axis, -k), Weight()), weights.get((axis, k), Weight())
+            low, high = weights.get((axis, -k), none), weights.get((axis, k), none)
             if low == high:
                 if low:
                     taps.append(Tap(axis, (-k, k), low))

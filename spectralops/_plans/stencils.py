@@ -239,9 +239,7 @@ def plan_divergence(
     default: str = "float64",
 ) -> StencilPlan:
     """The plan of :func:`spectralops.divergence`; `default` is the dtype that integers become."""
-    return _of_vector(
-        shape, dtype, dx, bc, fields.as_spec("divergence", "mask", mask), axes, backend, device, default
-    )
+    return _of_vector(shape, dtype, dx, bc, fields.as_spec("divergence", "mask", mask), axes, backend, device, default)
 
 
 @memoised

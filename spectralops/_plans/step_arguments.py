@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable
-from dataclasses import replace
-from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from spectralops import _arrays, _checks, _dispatch, boundary
-from spectralops._plans import schemes, spectral_steps, stability, step_kernels, transform
-from spectralops._plans.steps import StepPlan, build, geometry_of
+from spectralops._plans import schemes, stability, transform
+from spectralops._plans.memo import memoised
+from spectralops._plans.step_setup import Setup
+from spectralops._plans.steps import StepPlan, geometry_of
 from spectralops._plans.terms import FORMS, SCHEMES, Advection, Diffusion, Field, Pointwise, SelfAdvection, Source, Term
-from spectralops.errors import UnsupportedError
 
 __all__ = ["Options", "advection", "prepare", "run"]
 
@@ -27,21 +27,20 @@ Named: TypeAlias = tuple[tuple[str, Term], ...]
 
 
 class _Operands:
-    """The array arguments of one call as they are found: their specs for the plan, the arrays for its execution."""
+    """The array arguments of a step as they are found by their specifications."""
 
     def __init__(self, op: str, u: _arrays.Operand, axes: tuple[int, ...]) -> None:
         self.op = op
         self.u = u
         self.axes = axes
         self.found = [u]
-        self.arrays: list[Any] = []
         self.constant: set[int] = set()
 
     def coefficient(self, name: str, value: Any) -> float | Field:
         """A number as a float, an array as the :class:`Field` that it becomes."""
-        if not (isinstance(value, _arrays.ArraySpec) or _arrays.is_array(value)):
+        if not isinstance(value, _arrays.ArraySpec):
             return _checks.number(self.op, name, value)
-        spec = self._spec(name, value)
+        spec = self._fitting(name, value)
         kind = _checks.dtype(self.op, spec.dtype, name)
         if kind in _checks.COMPLEXES:
             raise TypeError(f"{self.op}: {name} has dtype {kind}, but must be real")
@@ -51,19 +50,18 @@ class _Operands:
         if all(aligned[axis] == 1 for axis in self.axes):
             self.constant.add(place)
             compute = "float64"
-        return self._register(name, value, spec, compute)
+        return self._register(name, spec, compute)
 
     def mask(self, value: Any) -> int:
         """Place of the mask among the operands."""
-        if not (isinstance(value, _arrays.ArraySpec) or _arrays.is_array(value)):
+        if not isinstance(value, _arrays.ArraySpec):
             raise TypeError(f"{self.op}: mask is a {type(value).__name__}, but must be a boolean array")
-        spec = self._spec("mask", value)
+        spec = self._fitting("mask", value)
         if spec.dtype != "bool":
             raise TypeError(f"{self.op}: mask has dtype {spec.dtype}, but must be bool, True where u is computed")
-        return self._register("mask", value, spec, "bool").operand
+        return self._register("mask", spec, "bool").operand
 
-    def _spec(self, name: str, value: Any) -> _arrays.ArraySpec:
-        spec = value if isinstance(value, _arrays.ArraySpec) else _arrays.describe(self.op, name, value)[1]
+    def _fitting(self, name: str, spec: _arrays.ArraySpec) -> _arrays.ArraySpec:
         shape = self.u.spec.shape
         fits = len(spec.shape) <= len(shape) and all(
             n in (1, m) for n, m in zip(reversed(spec.shape), reversed(shape), strict=False)
@@ -72,14 +70,9 @@ class _Operands:
             raise ValueError(f"{self.op}: {name} has shape {spec.shape}, but must broadcast to {shape}, the shape of u")
         return spec
 
-    def _register(self, name: str, value: Any, spec: _arrays.ArraySpec, compute: str) -> Field:
+    def _register(self, name: str, spec: _arrays.ArraySpec, compute: str) -> Field:
         self.found.append(_arrays.Operand(name, spec, compute))
-        self.arrays.append(value)
         return Field(len(self.found) - 1)
-
-    def array(self, field: Field) -> Any:
-        """The array behind a field; an ArraySpec where only a plan is made."""
-        return self.arrays[field.operand - 1]
 
 
 def advection(op: str, velocity: Any, scheme: str, form: str) -> Advection | SelfAdvection:
@@ -107,56 +100,8 @@ def run(op: str, u: Any, dx: Any, dt: Any, terms: Named, options: Options, out: 
     """Plan a step for u and take it."""
     home, spec = _arrays.describe(op, "u", u)
     default = _arrays.default_float(home)
-    if _numbers_only(dx, dt, terms, options):
-        plan = _plan_of_numbers(op, spec.shape, spec.dtype, dx, dt, terms, home.kind, default, *options)
-        return plan(u, out=out, workers=workers)
     plan, arrays = prepare(op, spec.shape, spec.dtype, dx, dt, terms, options, home.kind, default, stacklevel=5)
     return plan(u, *arrays, out=out, workers=workers)
-
-
-@lru_cache(maxsize=512, typed=True)
-def _plan_of_numbers(
-    op: str,
-    shape: tuple[int, ...],
-    dtype: str,
-    dx: Any,
-    dt: Any,
-    terms: Named,
-    device: str,
-    default: str,
-    *options: Any,
-) -> StepPlan:
-    """The plan of a step without arrays, found again by its arguments as the caller wrote them."""
-    return prepare(op, shape, dtype, dx, dt, terms, Options(*options), device, default)[0]
-
-
-def _numbers_only(dx: Any, dt: Any, terms: Named, options: Options) -> bool:
-    """Whether the arguments alone decide the plan, and can be looked up: no arrays, functions or warnings to give."""
-    if options.mask is not None or not isinstance(options.on_unstable, str) or options.on_unstable == "warn":
-        return False
-    if not _is_number(dt) or not _are_integers(options.axes):
-        return False
-    values = [dx, 0.0 if options.source is None else options.source]
-    for _, term in terms:
-        if isinstance(term, Pointwise):
-            return False
-        values.append(getattr(term, "nu", getattr(term, "velocity", getattr(term, "rate", 0.0))))
-    if not all(_is_number(v) or (type(v) is tuple and all(map(_is_number, v))) for v in values):
-        return False
-    try:
-        hash(options)
-    except TypeError:  # a dict or a list
-        return False
-    return True
-
-
-def _are_integers(axes: Any) -> bool:
-    """Whether axes are what they look like to the cache, to which 1.0 in a tuple is 1."""
-    return axes is None or isinstance(axes, int) or (type(axes) is tuple and all(type(a) is int for a in axes))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating)  # 1 + 0j is 1 to the cache
 
 
 def prepare(
@@ -173,33 +118,101 @@ def prepare(
 ) -> tuple[StepPlan, list[Any]]:
     """The plan of a step from the caller's arguments, and the arrays to call it with after u."""
     bc, source, mask, steps, method, on_unstable, axes, backend, integrator = options
+    arrays: list[Any] = []
+    terms = tuple([(prefix, _specified(op, prefix, term, arrays)) for prefix, term in terms])
+    if source is not None:
+        source = _coefficient(op, "", "source", source, arrays)
+    mask = _spec_of(op, "mask", mask, arrays)
+    # A cached setup would keep the user's function, and what it closes over, alive.
+    find = _setup.__wrapped__ if any([type(term) is Pointwise for _, term in terms]) else _setup  # noqa: C419
+    setup: Setup = find(
+        op, shape, dtype, dx, terms, bc, source, mask, method, axes, backend, integrator, device, default
+    )
+    if not isinstance(on_unstable, str) or on_unstable != "raise":
+        _checks.choice(op, "on_unstable", on_unstable, ON_UNSTABLE)
+    dt = _checks.positive(op, "dt", dt)
+    stable_dt = _stable_dt(setup, arrays) if setup.diffusivities else setup.stable_dt
+    if dt > stable_dt:
+        stability.judge(op, dt, stable_dt, _in_words(setup.terms, integrator), on_unstable, stacklevel)
+    return setup.plan(dt, _count(op, steps), stable_dt), arrays
+
+
+def _specified(op: str, prefix: str, term: Term, arrays: list[Any]) -> Term:
+    """The term with floats and specifications for coefficients; its arrays are put into the list."""
+    if isinstance(term, Diffusion):
+        nu = _coefficient(op, prefix, "nu", term.nu, arrays)
+        return term if nu is term.nu else Diffusion(nu)
+    if isinstance(term, Advection):
+        velocity = term.velocity
+        if _checks.entries(velocity) is None:
+            velocity = _coefficient(op, prefix, "velocity", velocity, arrays)
+        elif type(velocity) is not tuple or not all([type(v) is float for v in velocity]):  # noqa: C419
+            velocity = tuple([_coefficient(op, prefix, f"velocity[{j}]", v, arrays) for j, v in enumerate(velocity)])
+        return term if velocity is term.velocity else Advection(velocity, term.scheme, term.form)
+    if isinstance(term, Source):
+        return Source(_coefficient(op, prefix, "rate", term.rate, arrays))
+    return term
+
+
+def _coefficient(op: str, prefix: str, name: str, value: Any, arrays: list[Any]) -> float | _arrays.ArraySpec:
+    """A number as a float, of an array the specification."""
+    if type(value) is float:
+        return value
+    spec = _spec_of(op, prefix + name, value, arrays)
+    return spec if isinstance(spec, _arrays.ArraySpec) else _checks.number(op, prefix + name, value)
+
+
+def _spec_of(op: str, name: str, value: Any, arrays: list[Any]) -> Any:
+    """The specification of an array, which is put into the list, anything else as it is."""
+    if value is None:
+        return None
+    if isinstance(value, _arrays.ArraySpec):
+        arrays.append(value)
+        return value
+    if not _arrays.is_array(value):
+        return value
+    arrays.append(value)
+    return _arrays.describe(op, name, value)[1]
+
+
+@memoised
+def _setup(
+    op: str,
+    shape: Any,
+    dtype: Any,
+    dx: Any,
+    terms: Named,
+    bc: Any,
+    source: Any,
+    mask: Any,
+    method: Any,
+    axes: Any,
+    backend: str | None,
+    integrator: Any,
+    device: str,
+    default: str,
+) -> Setup:
+    """All of a step that does not depend on dt, from the caller's arguments with specifications for arrays."""
     _checks.choice(op, "integrator", integrator, INTEGRATORS)
-    _checks.choice(op, "on_unstable", on_unstable, ON_UNSTABLE)
     _checks.choice(op, "method", method, METHODS)
     shape = _checks.shape(op, shape)
     result = _checks.inexact_dtype(op, dtype, "u", default)
-    backend = _dispatch.select(op, result, transform.device_kind(op, device), backend)
+    chosen = _dispatch.select(op, result, transform.device_kind(op, device), backend)
     listed = _axes(op, axes, len(shape), dx, terms)
     order = sorted(range(len(listed)), key=listed.__getitem__)
     sorted_axes = tuple(listed[j] for j in order)
     steps_of_axis = tuple(_checks.positive(op, "dx", h) for h in _checks.per_axis(op, "dx", dx, len(listed)))
     spacing = tuple(steps_of_axis[j] for j in order)
     conditions = boundary.sides(op, bc, listed, len(shape))
-    dt = _checks.positive(op, "dt", dt)
-    count = _count(op, steps)
-
     u = _arrays.Operand("u", _arrays.ArraySpec(shape, _arrays.dtype_name(dtype)), _checks.compute_dtype(result))
     operands = _Operands(op, u, sorted_axes)
     found = tuple(_canonical(operands, prefix, term, order) for prefix, term in terms)
     if source is not None:
         found = (*found, Source(operands.coefficient("source", source)))
     masked = None if mask is None else operands.mask(mask)
-
-    stable_dt = _stable_dt(operands, found, spacing, integrator, mask)
-    stability.judge(op, dt, stable_dt, _in_words(found, integrator), on_unstable, stacklevel)
     cells = geometry_of(
         op,
-        backend,
+        chosen,
         tuple(operands.found),
         result,
         sorted_axes,
@@ -209,20 +222,7 @@ def prepare(
         frozenset(operands.constant),
         masked,
     )
-    method = spectral_steps.choose(cells, found, integrator, count, method, options.backend)
-    plan = build(cells, found, integrator, dt, count, method, stable_dt)
-    return _runnable(plan, options.backend), operands.arrays
-
-
-def _runnable(plan: StepPlan, chosen: str | None) -> StepPlan:
-    """The plan itself, or for NumPy where no compiled kernel runs it and the caller did not ask for one."""
-    reason = step_kernels.refusal(plan.kernel, plan.method) if plan.backend == "cpu" else ""
-    if not reason:
-        return plan
-    if chosen == "cpu":
-        raise UnsupportedError(f"{plan.op}: backend is 'cpu', but must be 'numpy' for this step: {reason}")
-    geometry = replace(plan.geometry, backend="numpy")
-    return build(geometry, plan.terms, plan.integrator, plan.dt, plan.steps, plan.method, plan.stable_dt)
+    return Setup(cells, found, integrator, method, backend)
 
 
 def _axes(op: str, axes: Any, ndim: int, dx: Any, terms: Named) -> tuple[int, ...]:
@@ -259,8 +259,9 @@ def _canonical(operands: _Operands, prefix: str, term: Term, order: list[int]) -
         elif len(order) == 1:
             parts = [operands.coefficient(name, term.velocity)]
         else:
+            kind = "array" if isinstance(term.velocity, _arrays.ArraySpec) else type(term.velocity).__name__
             raise ValueError(
-                f"{op}: {name} is a single {type(term.velocity).__name__}, but must be a sequence of {len(order)}, "
+                f"{op}: {name} is a single {kind}, but must be a sequence of {len(order)}, "
                 "one component per stepped axis"
             )
         return Advection(tuple(parts[j] for j in order), term.scheme, term.form)
@@ -269,57 +270,38 @@ def _canonical(operands: _Operands, prefix: str, term: Term, order: list[int]) -
     return term
 
 
-def _stable_dt(
-    operands: _Operands, terms: tuple[Term, ...], spacing: tuple[float, ...], integrator: str, mask: Any
-) -> float:
-    """Largest stable dt as far as the coefficients are known: numbers, and diffusivities in host memory.
-
-    Winds are judged only if all their components and all diffusivities are numbers: their bound depends on both.
-    """
-    nu, judge_winds = 0.0, True
-    winds = []
-    for term in terms:
-        if isinstance(term, Diffusion):
-            if isinstance(term.nu, Field):
-                nu += _largest(operands, term.nu, mask)
-                judge_winds = False
-            else:
-                nu += term.nu
-        elif isinstance(term, Advection):
-            winds.append((term.velocity, term.scheme))
-            judge_winds = judge_winds and all(isinstance(v, float) for v in term.velocity)
-    return stability.largest_stable_dt(spacing, nu, tuple(winds) if judge_winds else (), integrator)
-
-
-def _largest(operands: _Operands, field: Field, mask: Any) -> float:
-    """Largest value of a diffusivity in host memory; 0 for one on a device, which would have to wait for it.
+def _stable_dt(setup: Setup, arrays: list[Any]) -> float:
+    """Largest stable dt with the diffusivities in host memory; one on a device would have to be waited for.
 
     Raises
     ------
     ValueError
         If a value where u is computed is negative or not finite.
     """
-    array, operand, op = operands.array(field), operands.found[field.operand], operands.op
+    mask = setup.geometry.mask
+    where = None if mask is None else arrays[mask - 1]
+    return setup.bound(math.fsum(_largest(setup, place, arrays[place - 1], where) for place in setup.diffusivities))
+
+
+def _largest(setup: Setup, place: int, array: Any, mask: Any) -> float:
+    op, operand, shape = setup.geometry.op, setup.geometry.operands[place], setup.geometry.shape
     if isinstance(array, _arrays.ArraySpec):
         return 0.0
     home, _ = _arrays.describe(op, operand.name, array)
     if home.kind != "cpu":
         return 0.0
     values = _arrays.adopt(array, operand.compute, home)
-    if _arrays.is_array(mask) and _arrays.describe(op, "mask", mask)[0].kind == "cpu":
-        values = np.broadcast_to(values, operands.u.spec.shape)[_whole(op, mask, operands.u.spec.shape)]
+    if _arrays.is_array(mask):
+        home, _ = _arrays.describe(op, "mask", mask)
+        if home.kind == "cpu":
+            values = np.broadcast_to(values, shape)[np.broadcast_to(_arrays.adopt(mask, "bool", home), shape)]
     if not values.size:
         return 0.0
     low, high = float(values.min()), float(values.max())
-    if not (low >= 0.0 and high < float("inf")):
+    if not (low >= 0.0 and high < math.inf):
         value = low if low < 0.0 else high
         raise ValueError(f"{op}: {operand.name} has the value {value}, but must be finite and not negative")
     return high
-
-
-def _whole(op: str, mask: Any, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    home, _ = _arrays.describe(op, "mask", mask)
-    return np.broadcast_to(_arrays.adopt(mask, "bool", home), shape)
 
 
 def _in_words(terms: Iterable[Term], integrator: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,7 +11,7 @@ from spectralops import _arrays, _checks, _dispatch, boundary
 from spectralops._plans import schemes, spectral_steps
 from spectralops._plans.spectral_steps import SpectralAdvance
 from spectralops._plans.step_kernels import compiled_kernel
-from spectralops._plans.terms import Advection, Diffusion, Field, Pointwise, Source, Term
+from spectralops._plans.terms import Advection, Diffusion, Field, Source, Term
 from spectralops.errors import UnsupportedError
 
 __all__ = ["Geometry", "StepPlan", "build", "geometry_of"]
@@ -230,7 +229,6 @@ class StepPlan:
         return _dispatch.execute(self, (u, *operands), out=out, workers=workers)
 
 
-@lru_cache(maxsize=512)
 def geometry_of(
     op: str,
     backend: str,
@@ -248,22 +246,11 @@ def geometry_of(
     return Geometry(op, backend, operands, shape, dtype, axes, spacing, conditions, widths, ghosts, constant, mask)
 
 
-@lru_cache(maxsize=512)
-def _plan(
+def build(
     geometry: Geometry, terms: tuple[Term, ...], integrator: str, dt: float, steps: int, method: str, stable_dt: float
 ) -> StepPlan:
     update = schemes.assemble(terms, geometry.axes, geometry.spacing, dt, geometry.constant, geometry.mask is not None)
     return StepPlan(geometry, terms, integrator, dt, steps, method, stable_dt, update)
-
-
-def build(
-    geometry: Geometry, terms: tuple[Term, ...], integrator: str, dt: float, steps: int, method: str, stable_dt: float
-) -> StepPlan:
-    # A cached plan would keep the user's function, and what it closes over, alive.
-    functional = any(isinstance(term, Pointwise) for term in terms)
-    make = _plan.__wrapped__ if functional else _plan
-    plan: StepPlan = make(geometry, terms, integrator, dt, steps, method, stable_dt)
-    return plan
 
 
 def _adjoint(plan: StepPlan) -> StepPlan:
