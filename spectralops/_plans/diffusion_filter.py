@@ -246,11 +246,10 @@ def plan_diffusion_filter(
 ) -> DiffusionFilterPlan:
     """The plan of :func:`spectralops.diffusion_filter`; `default` is the dtype that integers become."""
     make = _plan if metric is None else _plan.__wrapped__  # a cached plan would keep the metric's arrays alive
-    plan: DiffusionFilterPlan = make(
+    return make(
         shape, dtype, filter_scale, dx, filter_shape, transition_width, n_steps, bc, fields.as_spec(OP, "mask", mask),
         metric, axes, backend, device, default,
     )  # fmt: skip
-    return plan
 
 
 @memoised

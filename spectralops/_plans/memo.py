@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, wraps
-from typing import Any, TypeVar
+from functools import lru_cache, update_wrapper
+from typing import Any, Protocol, TypeVar, cast
 
 __all__ = ["memoised"]
 
 P = TypeVar("P")
+R = TypeVar("R", covariant=True)
 
 
-def memoised(build: Callable[..., P]) -> Callable[..., P]:
+class Memoised(Protocol[R]):
+    """A builder that remembers; `__wrapped__` is the one that does not."""
+
+    @property
+    def __wrapped__(self) -> Callable[..., R]: ...
+    def cache_info(self) -> Any: ...
+    def cache_clear(self) -> None: ...
+    def __call__(self, *arguments: Any) -> R: ...
+
+
+def memoised(build: Callable[..., P]) -> Memoised[P]:
     """Remember the last 512 plans of a builder called with positional arguments.
 
     Arguments are told apart by type as well as by value, also inside tuples: 1.0 is no axis although 1 is one.
@@ -22,7 +33,6 @@ def memoised(build: Callable[..., P]) -> Callable[..., P]:
     def cached(types: tuple[Any, ...], *arguments: Any) -> P:
         return build(*arguments)
 
-    @wraps(build)
     def call(*arguments: Any) -> P:
         types = tuple([tuple(map(type, a)) for a in arguments if type(a) is tuple])
         try:
@@ -34,7 +44,7 @@ def memoised(build: Callable[..., P]) -> Callable[..., P]:
 
     call.cache_info = cached.cache_info  # type: ignore[attr-defined]
     call.cache_clear = cached.cache_clear  # type: ignore[attr-defined]
-    return call
+    return cast(Memoised[P], update_wrapper(call, build))
 
 
 def _hashable(arguments: tuple[Any, ...]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -119,14 +119,17 @@ def prepare(
     """The plan of a step from the caller's arguments, and the arrays to call it with after u."""
     bc, source, mask, steps, method, on_unstable, axes, backend, integrator = options
     arrays: list[Any] = []
-    terms = tuple([(prefix, _specified(op, prefix, term, arrays)) for prefix, term in terms])
+    find: Callable[..., Setup] = _setup
+    named = []
+    for prefix, term in terms:
+        if type(term) is Pointwise:  # a cached setup would keep the user's function, and what it closes over, alive
+            find = _setup.__wrapped__
+        named.append((prefix, _specified(op, prefix, term, arrays)))
     if source is not None:
         source = _coefficient(op, "", "source", source, arrays)
     mask = _spec_of(op, "mask", mask, arrays)
-    # A cached setup would keep the user's function, and what it closes over, alive.
-    find = _setup.__wrapped__ if any([type(term) is Pointwise for _, term in terms]) else _setup  # noqa: C419
-    setup: Setup = find(
-        op, shape, dtype, dx, terms, bc, source, mask, method, axes, backend, integrator, device, default
+    setup = find(
+        op, shape, dtype, dx, tuple(named), bc, source, mask, method, axes, backend, integrator, device, default
     )
     if not isinstance(on_unstable, str) or on_unstable != "raise":
         _checks.choice(op, "on_unstable", on_unstable, ON_UNSTABLE)

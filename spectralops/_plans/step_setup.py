@@ -42,6 +42,7 @@ class Setup:
     backend: str | None
     diffusivities: tuple[int, ...] = field(init=False)
     stable_dt: float = field(init=False)
+    _on_numpy: Geometry | None = field(init=False, default=None)
     _plans: dict[tuple[float, int, float], StepPlan] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -86,4 +87,6 @@ class Setup:
             return plan
         if self.backend == "cpu":
             raise UnsupportedError(f"{plan.op}: backend is 'cpu', but must be 'numpy' for this step: {reason}")
-        return replace(plan, geometry=replace(self.geometry, backend="numpy"))
+        if self._on_numpy is None:
+            self._on_numpy = replace(self.geometry, backend="numpy")
+        return replace(plan, geometry=self._on_numpy)
