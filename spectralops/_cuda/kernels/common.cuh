@@ -7,6 +7,7 @@
 typedef INDEX_T index_t;
 
 #define SOPS_DEVICE __device__ __forceinline__
+#define SOPS_CONSTEXPR __host__ __device__ constexpr
 
 typedef unsigned short uint16;
 typedef unsigned int uint32;

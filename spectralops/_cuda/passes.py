@@ -1,0 +1,135 @@
+"""How a transform of n points is done by one block: radices of its passes and the threads that share it.
+
+A search over all factorisations with a small cost model: arithmetic and exchanges through shared memory per point,
+both multiplied by what idle threads waste. The registers that a thread can hold bound the points it works on.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+__all__ = ["Passes", "factors", "passes"]
+
+RADICES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 24, 25, 28, 30, 32)
+PRIMES = (2, 3, 5, 7, 11, 13)
+MOST_PASSES = 4
+# Points of a thread, in registers: two 32-bit registers each for float32, four for float64.
+POINTS = {4: 32, 8: 16}
+# Cost of an exchange (write and read of shared memory) in floating-point instructions a point.
+EXCHANGE = 16.0
+TWIDDLE = 5.0
+LOAD = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """One way to transform: the radices in order, the threads of a transform, shared memory in complex numbers."""
+
+    radices: tuple[int, ...]
+    threads: int
+    stride: int
+
+    @property
+    def size(self) -> int:
+        """Number of points."""
+        return math.prod(self.radices)
+
+    @property
+    def expression(self) -> str:
+        """The C++ type of the radices."""
+        return f"Radices<{', '.join(map(str, self.radices))}>"
+
+    @property
+    def padded(self) -> int:
+        """Complex numbers of shared memory for one transform, forward or inverse, gaps included: as `Geometry::padded`."""
+        return max(_padded(order, self.stride) for order in (self.radices, self.radices[::-1]))
+
+
+def _padded(radices: tuple[int, ...], stride: int) -> int:
+    n = most = math.prod(radices)
+    before = 1
+    for radix in radices[:-1]:
+        gap = before if before * stride < 16 and radix % 2 == 0 else 0
+        before *= radix
+        most = max(most, n + n // before * gap)
+    return most
+
+
+@lru_cache(maxsize=4096)
+def factors(n: int) -> tuple[int, ...] | None:
+    """Prime factors of n, None where one is above 13."""
+    found = []
+    for prime in PRIMES:
+        while n % prime == 0:
+            found.append(prime)
+            n //= prime
+    return tuple(found) if n == 1 else None
+
+
+@lru_cache(maxsize=4096)
+def _factorisations(n: int, most: int) -> list[tuple[int, ...]]:
+    """Ordered factorisations of n into at most `most` radices."""
+    if n == 1:
+        return [()]
+    if most == 0:
+        return []
+    return [(r, *rest) for r in RADICES if n % r == 0 for rest in _factorisations(n // r, most - 1)]
+
+
+def _arithmetic(radix: int) -> float:
+    """Instructions a point of a butterfly in registers, roughly."""
+    cost, n = 0.0, radix
+    for prime in (4, 2, 3, 5, 7, 11, 13):
+        while n % prime == 0:
+            cost += {4: 4.0, 2: 2.0}.get(prime, 2.0 * prime)
+            n //= prime
+    return cost + (2.0 if radix not in (2, 3, 4, 5, 7, 11, 13) else 0.0)
+
+
+@lru_cache(maxsize=1024)
+def passes(n: int, itemsize: int, stride: int = 1, pairs: bool = False, most_threads: int = 1024) -> Passes | None:
+    """The cheapest way to transform n points of real numbers of `itemsize` bytes, None where none fits.
+
+    `stride` transforms are interleaved in shared memory. With `pairs` a thread must hold the points 2i and 2i + 1 before
+    the first pass (and after the last one of the inverse).
+    """
+    if n == 1:
+        return None if pairs else Passes((1,), 1, stride)
+    if factors(n) is None:
+        return None
+    best: tuple[float, Passes] | None = None
+    points = POINTS[itemsize]
+    fewest = next((k for k in range(1, MOST_PASSES + 1) if points**k >= n), MOST_PASSES)
+    for radices in _factorisations(n, min(fewest + 1, MOST_PASSES)):
+        if max(radices) > points:
+            continue
+        butterflies = [n // r for r in radices]
+        if pairs and butterflies[0] % 2:
+            continue
+        for threads in _thread_counts(butterflies, pairs):
+            each = [-(-count // threads) for count in butterflies]
+            if pairs and (each[0] % 2 or butterflies[0] % threads):
+                continue
+            held = max(e * r for e, r in zip(each, radices, strict=True))
+            if held > points or threads > most_threads:
+                continue
+            cost = 2 * LOAD * _waste(each[0], radices[0], threads, n)
+            for p, (e, r) in enumerate(zip(each, radices, strict=True)):
+                work = _arithmetic(r) + (TWIDDLE if p else 0.0) + (EXCHANGE if p else 0.0)
+                cost += work * _waste(e, r, threads, n)
+            cost *= 1 + held / 256  # registers in use keep other warps out
+            if best is None or cost < best[0]:
+                best = cost, Passes(radices, threads, stride)
+    return None if best is None else best[1]
+
+
+def _waste(each: int, radix: int, threads: int, n: int) -> float:
+    return each * radix * threads / n
+
+
+def _thread_counts(butterflies: list[int], pairs: bool) -> list[int]:
+    """Thread counts worth trying: those that share out the butterflies of some pass evenly."""
+    counts = {count // d for count in butterflies for d in range(1, 17) if count % d == 0}
+    return sorted(counts)

@@ -1,0 +1,223 @@
+"""A step's update as the C++ type and the struct of values that `kernels/stage.cu` takes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spectralops._cuda.launch import Kernel, index_option
+
+if TYPE_CHECKING:
+    from spectralops._plans.schemes import Transport, Weight
+    from spectralops._plans.steps import StepPlan
+    from spectralops._plans.terms import Field
+
+__all__ = ["NO_CONTRACTION", "Layout", "Stages"]
+
+NO_CONTRACTION = "-fmad=false"
+THREADS = 256
+MOST_BLOCKS_Y = 65535
+C_NAMES = {"float32": "float", "float64": "double"}
+SCHEMES = {"central": 0, "upwind": 1, "upwind3": 2, "weno5": 3}
+COMBINE = {"euler": 0, "heun": 1, "blend": 2, "rk4_first": 3, "rk4_middle": 4, "rk4_last": 5}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The array with as few dimensions as its stepped axes and its coefficients' strides allow.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Sizes of the dimensions.
+    place : dict
+        Dimension of each stepped axis.
+    strides : tuple of tuple of int
+        Distances of neighbours in each operand after u, in elements, 0 where it broadcasts.
+    """
+
+    shape: tuple[int, ...]
+    place: dict[int, int]
+    strides: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], axes: tuple[int, ...], fields: tuple[Any, ...]) -> Layout:
+        """Merge neighbouring axes that are not stepped and that lie behind one another in every operand."""
+        whole = [_aligned_strides(field, len(shape)) for field in fields]
+        sizes: list[int] = []
+        steps: list[list[int]] = [[] for _ in fields]
+        place: dict[int, int] = {}
+        open_group = False
+        for axis, n in enumerate(shape):
+            stepped = axis in axes
+            if n == 1 and not stepped:
+                continue
+            mergeable = (
+                open_group
+                and not stepped
+                and all(have[-1] == more[axis] * n for have, more in zip(steps, whole, strict=True))
+            )
+            if mergeable:
+                sizes[-1] *= n
+                for have, more in zip(steps, whole, strict=True):
+                    have[-1] = more[axis]
+            else:
+                if stepped:
+                    place[axis] = len(sizes)
+                sizes.append(n)
+                for have, more in zip(steps, whole, strict=True):
+                    have.append(more[axis])
+            open_group = not stepped
+        return cls(tuple(sizes), place, tuple(tuple(s) for s in steps))
+
+
+def _aligned_strides(field: Any, ndim: int) -> tuple[int, ...]:
+    """Strides in elements against all axes of u; 0 along those that the field does not vary along."""
+    missing = ndim - field.ndim
+    own = (0 if n == 1 else s // field.itemsize for n, s in zip(field.shape, field.strides, strict=True))
+    return (0,) * missing + tuple(own)
+
+
+class Stages:
+    """The kernel of a plan's stages on operands of given strides, and the struct of their values without addresses."""
+
+    def __init__(self, plan: StepPlan, layout: Layout) -> None:
+        self.plan = plan
+        self.layout = layout
+        self.real = np.dtype(plan.compute)
+        self.index = np.dtype(np.int32 if plan.index_bits == 32 else np.int64)
+        self._numbers: list[float] = []
+        self._weights: list[float] = []
+        self._fields: list[int] = []
+        self._constant = plan.geometry.constant
+        update = plan.update
+        terms = ["Plain"]
+        if update.linear is not None:
+            taps = [self._tap(tap) for tap in update.linear.taps]
+            terms = [f"Linear<{', '.join([self._weight(update.linear.center), *taps])}>"]
+        terms += [
+            f"Diffusion<{self._axis(part.axis)}, {self._number(part.factor)}, {self._field(part.nu)}>"
+            for part in update.diffusion
+        ]
+        terms += [self._transport(part) for part in update.transport]
+        terms += [self._source(rate, factor) for rate, factor in update.sources]
+        self._update = f"Update<{', '.join(terms)}>"
+        mask = plan.geometry.mask
+        self._mask = -1 if mask is None else self._place(mask)
+        self.operands = tuple(self._fields)
+        self._sizes = (
+            len(layout.shape), max(1, *plan.geometry.widths), max(1, len(self._fields)),
+            max(1, len(self._numbers)), max(1, len(self._weights)),
+        )  # fmt: skip
+        self.values = self._struct()
+
+    def kernel(self, combine: str) -> Kernel:
+        """The launch of one stage that ends as `combine` says."""
+        real = C_NAMES[self.plan.compute]
+        sizes = f"Sizes<{', '.join(map(str, self._sizes))}>"
+        name = f"stage<{real}, {sizes}, {self._mask}, {COMBINE[combine]}, {self._update}>"
+        n = self.layout.shape[-1]
+        wide = min(THREADS, 1 << max(5, (n - 1).bit_length()))
+        tall = THREADS // wide
+        rows = math.prod(self.layout.shape[:-1])
+        grid = (-(-n // wide), min(-(-rows // tall), MOST_BLOCKS_Y))
+        options = (NO_CONTRACTION, index_option(8 * self.index.itemsize))
+        return Kernel("stage.cu", name, grid, (wide, tall), options=options)
+
+    # Each of these notes what it needs and gives back its place as template arguments.
+
+    def _axis(self, axis: int) -> int:
+        return self.layout.place[axis]
+
+    def _number(self, value: float) -> int:
+        self._numbers.append(value)
+        return len(self._numbers) - 1
+
+    def _place(self, operand: int) -> int:
+        if operand not in self._fields:
+            self._fields.append(operand)
+        return self._fields.index(operand)
+
+    def _field(self, field: Field | None) -> str:
+        """Place and type of an array; operands that are constant along the stepped axes come in float64."""
+        if field is None:
+            return f"-1, {C_NAMES[self.plan.compute]}"
+        compute = self.plan.operands[field.operand].compute
+        return f"{self._place(field.operand)}, {C_NAMES[compute]}"
+
+    def _weight(self, weight: Weight) -> str:
+        first = len(self._weights)
+        self._weights += [weight.constant, *(factor for _, factor in weight.parts)]
+        places = [self._place(operand) for operand, _ in weight.parts]
+        return f"Weight<{', '.join(map(str, [first, *places]))}>"
+
+    def _tap(self, tap: Any) -> str:
+        low = next((k for k in tap.offsets if k < 0), 0)
+        high = next((k for k in tap.offsets if k > 0), 0)
+        return f"Tap<{self._axis(tap.axis)}, {low}, {high}, {self._weight(tap.weight)}>"
+
+    def _transport(self, part: Transport) -> str:
+        kind = 2 if part.velocity is None else 0 if isinstance(part.velocity, float) else 1
+        field = None if part.velocity is None or isinstance(part.velocity, float) else part.velocity
+        return (
+            f"Transport<{self._axis(part.axis)}, {SCHEMES[part.scheme]}, {str(part.form == 'flux').lower()}, "
+            f"{part.wind}, {kind}, {self._number(part.factor)}, {self._field(field)}>"
+        )
+
+    def _source(self, rate: float | Field, factor: float) -> str:
+        if isinstance(rate, float):
+            return f"Source<{self._number(rate * factor)}, -1, {C_NAMES[self.plan.compute]}>"
+        return f"Source<{self._number(factor)}, {self._field(rate)}>"
+
+    def _struct(self) -> np.ndarray[Any, Any]:
+        dims, width, fields, numbers, weights = self._sizes
+        ghost = np.dtype([("cell", self.index), ("scale", self.real), ("offset", self.real)], align=True)
+        field = np.dtype([("data", np.uint64), ("stride", self.index, (dims,))], align=True)
+        struct = np.zeros(
+            (),
+            np.dtype(
+                [
+                    ("shape", self.index, (dims,)),
+                    ("stride", self.index, (dims,)),
+                    ("rows", self.index),
+                    ("ghosts", ghost, (dims, 2, width)),
+                    ("held", np.int32, (dims, 2)),
+                    ("fields", field, (fields,)),
+                    ("numbers", self.real, (numbers,)),
+                    ("weights", np.float64, (weights,)),
+                    ("blend", self.real, (2,)),
+                ],
+                align=True,
+            ),
+        )
+        shape = self.layout.shape
+        struct["shape"] = shape
+        struct["stride"] = [math.prod(shape[d + 1 :]) for d in range(dims)]
+        struct["rows"] = math.prod(shape[:-1])
+        struct["ghosts"]["cell"] = -1
+        geometry = self.plan.geometry
+        for axis, sides, held in zip(geometry.axes, geometry.ghosts, geometry.held, strict=True):
+            place = self.layout.place[axis]
+            struct["held"][place] = held
+            for high, layers in enumerate(sides):
+                for layer in range(width if layers else 0):
+                    rule = layers[min(layer, len(layers) - 1)]
+                    plain = rule.scale == 1.0 and rule.offset == 0.0
+                    entry = struct["ghosts"][place, high, layer]
+                    entry["cell"] = _source(rule.source, layer, shape[place], bool(high))
+                    # 1 * u + (-0) is u to the last bit, also for u = -0.
+                    entry["scale"], entry["offset"] = (1.0, -0.0) if plain else (rule.scale, rule.offset)
+        for k, operand in enumerate(self._fields):
+            struct["fields"]["stride"][k] = self.layout.strides[operand - 1]
+        struct["numbers"][: len(self._numbers)] = self._numbers
+        struct["weights"][: len(self._weights)] = self._weights
+        return struct
+
+
+def _source(kind: str, layer: int, n: int, high: bool) -> int:
+    """Cell that a ghost is made from."""
+    inside = n - 1 - layer % n if kind == "wrap" else layer if kind == "mirror" else 0
+    return n - 1 - inside if high else inside

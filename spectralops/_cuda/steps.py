@@ -1,0 +1,131 @@
+"""Explicit steps on the device: the executors that the dispatcher finds by name."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spectralops._cuda import launch
+from spectralops._cuda.stages import Layout, Stages
+
+if TYPE_CHECKING:
+    from spectralops._cuda.launch import Runner
+    from spectralops._plans.steps import StepPlan
+
+__all__ = ["convection_step", "diffuse_convect_step", "diffusion_step", "pde_step"]
+
+# Plans whose kernels and values are kept ready.
+CAPACITY = 256
+_prepared: OrderedDict[Any, Stages] = OrderedDict()
+
+
+def pde_step(plan: StepPlan, u: Any, *fields: Any, out: Any, workers: int) -> None:
+    """Write u after the plan's steps to `out`."""
+    if not out.size:
+        return
+    runner = launch.runner(plan.op, out)
+    u = _contiguous(u)
+    stages = _stages(plan, fields)
+    values = stages.values.copy()
+    for k, operand in enumerate(stages.operands):
+        values["fields"]["data"][k] = _address(fields[operand - 1])
+    INTEGRATORS[plan.integrator](_Steps(runner, stages, values, u, out))
+
+
+diffusion_step = convection_step = diffuse_convect_step = pde_step
+
+
+def _stages(plan: StepPlan, fields: tuple[Any, ...]) -> Stages:
+    key = (id(plan), tuple(field.strides for field in fields))
+    found = _prepared.get(key)
+    if found is None or found.plan is not plan:
+        found = Stages(plan, Layout.of(plan.in_shape, plan.geometry.axes, fields))
+        _prepared[key] = found
+        while len(_prepared) > CAPACITY:
+            _prepared.popitem(last=False)
+    return found
+
+
+def _contiguous(array: Any) -> Any:
+    """The array in C order: itself, or a copy where it lies otherwise."""
+    return array if array.flags.c_contiguous else array.copy(order="C")
+
+
+def _address(array: Any) -> int:
+    return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
+
+
+class _Steps:
+    """All stages of a call: u, the result, and as much scratch memory between them as the integrator needs."""
+
+    def __init__(self, runner: Runner, stages: Stages, values: Any, u: Any, out: Any) -> None:
+        self.runner = runner
+        self.stages = stages
+        self.values = values
+        self.u = u
+        self.out = out
+        self.count = stages.plan.steps
+
+    def scratch(self, count: int) -> list[Any]:
+        """Arrays like the result."""
+        if not count:
+            return []
+        itemsize = self.out.itemsize
+        pitch = -(-self.out.size * itemsize // 256) * 256
+        memory = self.runner.workspace(count * pitch)
+        shape, dtype = self.out.shape, self.out.dtype
+        return [memory[k * pitch :][: self.out.size * itemsize].view(dtype).reshape(shape) for k in range(count)]
+
+    def run(
+        self, combine: str, field: Any, u: Any, out: Any, blend: tuple[float, float] = (0.0, 0.0), total: Any = None
+    ) -> None:
+        """One stage: of `field`, in the step that started from `u`."""
+        self.values["blend"] = blend
+        self.runner.launch(self.stages.kernel(combine), field, u, out if total is None else total, out, self.values)
+
+
+def _euler(steps: _Steps) -> None:
+    (spare,) = steps.scratch(1) if steps.count > 1 else (None,)
+    current = steps.u
+    for step in range(steps.count):
+        target = steps.out if (steps.count - step) % 2 else spare
+        steps.run("euler", current, current, target)
+        current = target
+
+
+def _rk2(steps: _Steps) -> None:
+    spares = steps.scratch(1 if steps.count == 1 else 2)
+    middle, u = spares[0], steps.u
+    for step in range(steps.count):
+        target = steps.out if (steps.count - step) % 2 else spares[1]
+        steps.run("euler", u, u, middle)
+        steps.run("heun", middle, u, target)
+        u = target
+
+
+def _ssprk3(steps: _Steps) -> None:
+    spares = steps.scratch(2 if steps.count == 1 else 3)
+    first, second, u = spares[0], spares[1], steps.u
+    for step in range(steps.count):
+        target = steps.out if (steps.count - step) % 2 else spares[2]
+        steps.run("euler", u, u, first)
+        steps.run("blend", first, u, second, (3 / 4, 1 / 4))
+        steps.run("blend", second, u, target, (1 / 3, 2 / 3))
+        u = target
+
+
+def _rk4(steps: _Steps) -> None:
+    spares = steps.scratch(3 if steps.count == 1 else 4)
+    total, a, b, u = *spares[:3], steps.u
+    for step in range(steps.count):
+        target = steps.out if (steps.count - step) % 2 else spares[3]
+        steps.run("rk4_first", u, u, a, (0.5, 0.0), total)
+        steps.run("rk4_middle", a, u, b, (0.5, 0.0), total)
+        steps.run("rk4_middle", b, u, a, (1.0, 0.0), total)
+        steps.run("rk4_last", a, u, target, total=total)
+        u = target
+
+
+INTEGRATORS = {"euler": _euler, "rk2": _rk2, "ssprk3": _ssprk3, "rk4": _rk4}
