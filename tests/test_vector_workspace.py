@@ -73,21 +73,68 @@ def test_clear_releases_everything() -> None:
     assert workspace._pools == {}
 
 
-@pytest.mark.parametrize(("count", "workers"), [(0, 2), (1, 4), (7, 1), (7, 3), (3, 8), (100, 2)])
-def test_parts_cover_the_range_once(count: int, workers: int) -> None:
+@pytest.mark.parametrize(
+    ("count", "workers", "parts"), [(0, 2, 0), (1, 4, 1), (7, 1, 1), (7, 3, 7), (3, 8, 3), (100, 2, 8), (100, 3, 12)]
+)
+def test_parts_cover_the_range_once(count: int, workers: int, parts: int) -> None:
     seen = np.zeros(count, int)
-    threads = set()
+    found = []
 
     def task(first: int, last: int) -> None:
         assert first < last
         seen[first:last] += 1
-        threads.add((first, last))
+        found.append(last - first)
 
     workspace.run(task, count, workers)
     assert (seen == 1).all()
-    assert len(threads) == min(count, workers)
-    lengths = [last - first for first, last in threads]
-    assert not lengths or max(lengths) - min(lengths) <= 1
+    assert len(found) == parts
+    assert not found or max(found) - min(found) <= 1
+
+
+def test_a_thread_that_is_held_up_leaves_the_rest_to_the_others() -> None:
+    """Of eight parts, one waits until the seven others are done, which one other thread must do."""
+    others = threading.Semaphore(0)
+    done = []
+
+    def task(first: int, last: int) -> None:
+        if first == 0:
+            for _ in range(7):
+                assert others.acquire(timeout=10)
+        else:
+            others.release()
+        done.append(first)
+
+    workspace.run(task, 8, 2)
+    assert sorted(done) == list(range(8))
+    assert done[-1] == 0
+
+
+def test_no_more_threads_than_workers() -> None:
+    names = set()
+    barrier = threading.Barrier(3, timeout=10)
+
+    def task(first: int, last: int) -> None:
+        names.add(threading.get_ident())
+        if first < 3:
+            barrier.wait()
+
+    workspace.run(task, 12, 3)
+    assert len(names) == 3
+
+
+LAYOUTS = {
+    "contiguous": lambda x: x,
+    "read-only": lambda x: np.frombuffer(x.tobytes(), x.dtype).reshape(x.shape),
+    "reversed": lambda x: x[::-1, ::-1],
+    "sliced": lambda x: x[1:, 2:],
+    "empty": lambda x: x[:0],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_address_is_that_of_the_first_element(layout: str) -> None:
+    x = LAYOUTS[layout](np.zeros((3, 5), np.float32))
+    assert workspace.address(x) == x.__array_interface__["data"][0]
 
 
 def test_parts_run_side_by_side() -> None:

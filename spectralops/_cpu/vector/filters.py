@@ -10,6 +10,7 @@ import numpy as np
 
 from spectralops._cpu.vector import host
 from spectralops._cpu.vector.routes import Route, route
+from spectralops._cpu.vector.workspace import address
 
 __all__ = ["filter_axes"]
 
@@ -27,7 +28,7 @@ def filter_axes(x: Array, transfer: Array, out: Array, axes: tuple[int, ...], wo
     way = _direct(x.shape, char, x.strides, out.strides, transfer.shape, axes)
     if way is not None and x.flags.aligned and out.flags.aligned:
         factors = _spread(transfer.reshape(way.given), way.spectrum)
-        way.route.run(x.ctypes.data, way.step, out.ctypes.data, way.target_step, way.images, factors, workers)
+        way.route.run(address(x), way.step, address(out), way.target_step, way.images, factors, workers)
     else:
         _rearranged(x, transfer, out, axes, workers)
 
@@ -75,7 +76,7 @@ def _rearranged(x: Array, transfer: Array, out: Array, axes: tuple[int, ...], wo
         n, inner = x.shape[axes[0]], math.prod(x.shape[axes[0] + 1 :])
         factors = _spread(factors.reshape(-1), _spectrum((n,), char))
         way = route((n,), char, inner, False)
-        way.run(x.ctypes.data, 0, out.ctypes.data, 0, x.size // (n * inner), factors, workers)
+        way.run(address(x), 0, address(out), 0, x.size // (n * inner), factors, workers)
         return
     source, factors, target = x.transpose(order), factors.transpose(order), out.transpose(order)
     apart = _step_of(target, d) is None
@@ -128,7 +129,7 @@ def _filter_batch(source: Array, factors: Array, target: Array, d: int, workers:
     char = source.dtype.char
     few = count < host.lanes(host.REAL[char])
     way = route(lengths, char, 1, few)
-    way.run(source.ctypes.data, step, target.ctypes.data, target_step, count, factors, workers)
+    way.run(address(source), step, address(target), target_step, count, factors, workers)
 
 
 def _step_of(array: Array, d: int) -> int | None:

@@ -31,15 +31,22 @@ def _pass(e: Emitter, radix: int, inverse: bool, group: Value, count: Value, siz
     def visit(position: Value, column: Value | None) -> None:
         base = position * (2 * e.lanes)
         places = [base if q == 0 else base + step * q for q in range(radix)]
-        x = [(e.load(group, place), e.load(group, place + e.lanes)) for place in places]
-        w = []
-        if column is not None:
-            row = column * (2 * (radix - 1))
-            w = [(e.broadcast(twiddles, row + 2 * q), e.broadcast(twiddles, row + 2 * q + 1)) for q in range(radix - 1)]
-        if inverse and w:
-            x[1:] = [_multiply(a, b, True) for a, b in zip(x[1:], w, strict=True)]
-        for q, output in butterfly(x, inverse):
-            real, imag = _multiply(output, w[q - 1], False) if q and w and not inverse else output
+
+        def load(q: int) -> tuple[Value, Value]:
+            return e.load(group, places[q]), e.load(group, places[q] + e.lanes)
+
+        def twisted(z: tuple[Value, Value], q: int) -> tuple[Value, Value]:
+            # The factor is loaded where it is used: earlier ones would hold registers.
+            if q == 0 or column is None:
+                return z
+            place = column * (2 * (radix - 1)) + 2 * (q - 1)
+            return _multiply(z, (e.broadcast(twiddles, place), e.broadcast(twiddles, place + 1)), inverse)
+
+        if inverse:
+            outputs = butterfly([twisted(load(q), q) for q in range(radix)], True)
+        else:
+            outputs = ((q, twisted(z, q)) for q, z in butterfly([load(q) for q in range(radix)]))
+        for q, (real, imag) in outputs:
             e.store(group, places[q], real)
             e.store(group, places[q] + e.lanes, imag)
 

@@ -73,7 +73,7 @@ class Lines:
         self, source: int, step: int, target: int, target_step: int, count: int, factors: Array, workers: int
     ) -> None:
         transfer = self.transfer(factors)
-        table, job, kernel, lanes = transfer.ctypes.data, self.job.address, self.kernel, self.lanes
+        table, job, kernel, lanes = workspace.address(transfer), self.job.address, self.kernel, self.lanes
 
         def some(first: int, last: int) -> None:
             buffer = workspace.take(self.scratch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 from collections.abc import Callable
@@ -10,11 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Buffer", "clear", "give_back", "new", "padded", "run", "take"]
+__all__ = ["Buffer", "address", "clear", "give_back", "new", "padded", "run", "take"]
 
 # Buffers that no call uses are kept up to this many bytes in all, the most recent first.
 KEPT_BYTES = 1 << 27
 ALIGNMENT = 64
+# Parts of a range for each thread: one that is held up leaves the rest to the others.
+PARTS_PER_WORKER = 4
 
 
 class Buffer(NamedTuple):
@@ -27,7 +30,15 @@ class Buffer(NamedTuple):
 
 _lock = threading.Lock()
 _kept: list[Buffer] = []
+_addressof, _from_buffer = ctypes.addressof, ctypes.c_char.from_buffer
 _pools: dict[int, ThreadPoolExecutor] = {}
+
+
+def address(array: np.ndarray) -> int:
+    """Where the array's first element lies. `ndarray.ctypes` takes longer than the transform of a short row."""
+    if array.flags.writeable and array.flags.c_contiguous and array.size:
+        return _addressof(_from_buffer(array))
+    return array.ctypes.data
 
 
 def padded(size: int) -> int:
@@ -56,8 +67,11 @@ def give_back(buffer: Buffer) -> None:
     """Keep a buffer for later calls, or release it where too much is kept."""
     with _lock:
         _kept.append(buffer)
-        while sum(kept.size for kept in _kept) > KEPT_BYTES:
-            _kept.pop(0)
+        total = 0
+        for kept in _kept:
+            total += kept.size
+        while total > KEPT_BYTES:
+            total -= _kept.pop(0).size
 
 
 def clear() -> None:
@@ -71,16 +85,30 @@ def clear() -> None:
 
 
 def run(task: Callable[[int, int], object], count: int, workers: int) -> None:
-    """Call task(first, last) on nearly equal parts of range(count), on up to `workers` threads, this one among them."""
-    parts = min(workers, count)
-    if parts <= 1:
+    """Call task(first, last) on nearly equal parts of range(count), on up to `workers` threads, this one among them.
+
+    Every thread takes the next part when it is done with one, so that none waits for another that is held up.
+    """
+    threads = min(workers, count)
+    if threads <= 1:
         if count:
             task(0, count)
         return
-    bounds = [count * part // parts for part in range(parts + 1)]
-    futures = [_pool(parts - 1).submit(task, bounds[i], bounds[i + 1]) for i in range(1, parts)]
+    parts = min(count, threads * PARTS_PER_WORKER)
+    todo = iter([(count * part // parts, count * (part + 1) // parts) for part in range(parts)])
+    taking = threading.Lock()
+
+    def work() -> None:
+        while True:
+            with taking:
+                part = next(todo, None)
+            if part is None:
+                return
+            task(*part)
+
+    futures = [_pool(threads - 1).submit(work) for _ in range(threads - 1)]
     try:
-        task(bounds[0], bounds[1])
+        work()
     finally:
         # Also after a failure, nobody may still be writing when the caller goes on.
         errors = [future.exception() for future in futures]
