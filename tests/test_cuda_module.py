@@ -99,6 +99,7 @@ def test_only_the_named_instantiation_is_compiled_and_only_once(folder, cupy: Si
             "code": module.assemble("tiny.cu"),
             "options": ("--std=c++17", "-DINDEX_T=int"),
             "name_expressions": ("tiny<float>",),
+            "enable_cooperative_groups": False,
         }
     ]
     assert cupy.log["launched"] == [((3,), (64,), (np.int32(n),), 0) for n in (1, 2)]
@@ -111,6 +112,7 @@ def test_only_the_named_instantiation_is_compiled_and_only_once(folder, cupy: Si
         {"options": ("-DINDEX_T=long long",)},
         {"file": "base.cuh"},
         {"shared": module.STATIC_SHARED_BYTES + 1},
+        {"cooperative": True},
     ],
     ids=lambda change: next(iter(change)),
 )

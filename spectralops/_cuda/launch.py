@@ -35,6 +35,8 @@ class Kernel:
         Bytes of dynamic shared memory of a block.
     options : tuple of str
         Compiler options beyond :data:`module.OPTIONS`.
+    cooperative : bool
+        Whether all blocks must run at once, since they wait for one another.
     """
 
     file: str
@@ -43,6 +45,7 @@ class Kernel:
     block: tuple[int, ...]
     shared: int = 0
     options: tuple[str, ...] = ()
+    cooperative: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,7 @@ _epochs = itertools.count(1)
 _epoch = 0
 _captured: list[Any] = []
 _workspaces = _Workspaces()
-_cuda: Runner = _CudaRunner()
+cuda_runner: Runner = _CudaRunner()
 
 # Runs kernels on NumPy arrays; set by tests.
 host_runner: Runner | None = None
@@ -149,7 +152,7 @@ host_runner: Runner | None = None
 def runner(op: str, out: Any) -> Runner:
     """Who runs kernels on the memory of `out`."""
     if not isinstance(out, np.ndarray):
-        return _cuda
+        return cuda_runner
     if host_runner is None:
         raise UnsupportedError(f"{op}: backend is 'cuda', but must be one for arrays on the host")
     return host_runner

@@ -43,7 +43,7 @@ class Passes:
 
     @property
     def padded(self) -> int:
-        """Complex numbers of shared memory for one transform, forward or inverse, gaps included: as `Geometry::padded`."""
+        """Complex numbers of shared memory that a transform takes with its gaps: `Geometry::padded`."""
         return max(_padded(order, self.stride) for order in (self.radices, self.radices[::-1]))
 
 
@@ -92,7 +92,7 @@ def _arithmetic(radix: int) -> float:
 def passes(n: int, itemsize: int, stride: int = 1, pairs: bool = False, most_threads: int = 1024) -> Passes | None:
     """The cheapest way to transform n points of real numbers of `itemsize` bytes, None where none fits.
 
-    `stride` transforms are interleaved in shared memory. With `pairs` a thread must hold the points 2i and 2i + 1 before
+    `stride` transforms are interleaved in shared memory. With `pairs` a thread must hold points 2i and 2i + 1 before
     the first pass (and after the last one of the inverse).
     """
     if n == 1:

@@ -18,6 +18,7 @@ import numpy as np
 from spectralops._cuda import launch
 from spectralops._cuda.launch import Kernel, Runner
 from spectralops._cuda.passes import Passes, factors, passes
+from spectralops._cuda.program import Address, Program, address
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral import SpectralFilterPlan
@@ -164,25 +165,20 @@ def spectral_filter(plan: SpectralFilterPlan, x: Any, *operands: Any, out: Any, 
     if out.size == 0:
         return
     runner = launch.runner(plan.op, out)
-    layout = _layout(plan)
-    assert isinstance(layout, Layout)
+    symbol = operands if plan.transfer is None else _on_device(plan, _namespace(out), runner)
+    ready = _ready(plan, symbol, runner)
+    if ready.expand:
+        symbol = tuple(_expanded(plan, value, out) for value in symbol)
+    if not ready.moved and x.flags.c_contiguous:
+        ready.run(runner, x, symbol, out)
+        return
     xp = _namespace(out)
-    d = len(plan.axes)
-    last = tuple(range(x.ndim - d, x.ndim))
+    last = tuple(range(x.ndim - len(plan.axes), x.ndim))
     field = xp.ascontiguousarray(xp.moveaxis(x, plan.axes, last))
-    result = out if plan.axes == last else xp.empty(field.shape, out.dtype)
-    symbol = operands if plan.transfer is None else _on_device(plan, xp, runner)
-    arguments, kinds, kept = _multiplier(plan, xp, symbol, field.shape[: x.ndim - d])
-    # What the packed rows leave to the multiplier: both rows come out of the symmetry twice.
-    arguments["scale"] *= 0.5 if d > 1 and layout.form == "PAIRS" else 1.0
-    work = _Work(runner, layout, plan.index_bits, kinds)
-    if d == 1:
-        work.one_axis(field, result, arguments)
-    else:
-        work.several_axes(field, result, arguments)
-    if result is not out:
+    result = xp.empty(field.shape, out.dtype) if ready.moved else out
+    ready.run(runner, field, symbol, result)
+    if ready.moved:
         out[...] = xp.moveaxis(result, last, plan.axes)
-    del kept
 
 
 def _namespace(out: Any) -> Any:
@@ -217,146 +213,184 @@ def _on_device(plan: SpectralFilterPlan, xp: Any, runner: Runner) -> tuple[Any, 
     return found
 
 
-def _multiplier(plan: SpectralFilterPlan, xp: Any, symbol: Any, batch: tuple[int, ...]) -> tuple[Any, str, Any]:
-    """Kernel argument that describes the factors, their kinds, and the arrays to keep alive."""
-    arguments = np.zeros(1, FILTER)
-    d, rank = len(plan.axes), len(plan.in_shape)
-    kept = []
-    for j, value in enumerate(symbol):
-        values = value.reshape((1,) * (rank - value.ndim) + value.shape)
-        values = xp.moveaxis(values, plan.axes, range(rank - d, rank))
-        step, period, values = _batch_stride(xp, values, batch)
-        strides = [0 if n == 1 else s // values.itemsize for n, s in zip(values.shape, values.strides, strict=True)][
-            -d:
-        ]
-        # The transform that multiplies runs along the first axis; the others number the columns.
-        strides += [0] * (3 - d)
-        if d == 2:
-            strides = [strides[0], 0, strides[1]]
-        arguments["factors"][0, j] = (address(values), step, period, *strides)
-        kept.append(values)
-    spectrum = [plan.sizes[-1] // 2 + 1 if plan.grid.halved else plan.sizes[-1]]
-    arguments["inner"] = spectrum[0] if d == 3 else 2**31 - 1
-    arguments["scale"] = 1 / math.prod(plan.sizes)
-    arguments["sign"] = -1 if plan.conjugate else 1
-    kinds = "".join(f", {'true' if np.dtype(value.dtype).kind == 'c' else 'false'}" for value in kept)
-    return arguments, kinds, kept
+def _expanded(plan: SpectralFilterPlan, value: Any, out: Any) -> Any:
+    """A factor with every axis before the transformed ones in full."""
+    xp = _namespace(out)
+    shape = list(plan.spectrum_shape)
+    padded = (1,) * (len(shape) - value.ndim) + value.shape
+    for axis in plan.axes:
+        shape[axis] = padded[axis]
+    return xp.ascontiguousarray(xp.broadcast_to(value, shape))
 
 
-def _batch_stride(xp: Any, values: Any, batch: tuple[int, ...]) -> tuple[int, int, Any]:
-    """(b % period) * step is where transform b finds its factor; arrays for which no such rule holds are expanded."""
-    lead = len(batch)
-    own = values.shape[:lead]
-    period, step, axis = 1, 0, lead - 1
-    while axis >= 0 and own[axis] == batch[axis]:
-        stride = values.strides[axis] // values.itemsize
-        if own[axis] > 1:
-            if period > 1 and stride != step * period:
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """Strides of a factor in elements: (b % period) * batch is where transform b finds its values."""
+
+    is_complex: bool
+    batch: int
+    period: int
+    strides: tuple[int, ...]
+
+    @classmethod
+    def of(cls, plan: SpectralFilterPlan, value: Any) -> Factor | None:
+        """The strides of an array, None where transforms of a batch find their values by no such rule."""
+        rank, d = len(plan.in_shape), len(plan.axes)
+        missing = rank - value.ndim
+        shape = (1,) * missing + value.shape
+        strides = (0,) * missing + tuple(
+            0 if n == 1 else s // value.itemsize for n, s in zip(value.shape, value.strides, strict=True)
+        )
+        lead = [axis for axis in range(rank) if axis not in plan.axes]
+        period, step = 1, 0
+        for axis in reversed(lead):
+            if shape[axis] == 1 and plan.in_shape[axis] > 1:
+                if any(shape[outer] > 1 for outer in lead[: lead.index(axis)]):
+                    return None
                 break
-            step = step if period > 1 else stride
-            period *= own[axis]
-        axis -= 1
-    if all(n == 1 for n in own[: axis + 1]):
-        return step, period, values
-    whole = xp.ascontiguousarray(xp.broadcast_to(values, batch + values.shape[lead:]))
-    return whole.strides[lead - 1] // whole.itemsize, math.prod(batch), whole
+            if shape[axis] > 1:
+                if period > 1 and strides[axis] != step * period:
+                    return None
+                step = step if period > 1 else strides[axis]
+                period *= shape[axis]
+        along = tuple(strides[axis] for axis in plan.axes)
+        # The transform that multiplies runs along the first axis; the others number the columns.
+        along = {1: (*along, 0, 0), 2: (along[0], 0, along[-1]), 3: along}[d]
+        return cls(np.dtype(value.dtype).kind == "c", step, period, along)
 
 
-def address(array: Any) -> int:
-    """Where the first element of an array lies."""
-    return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
+class Prepared:
+    """The program of a plan for factors of given strides."""
+
+    def __init__(self, plan: SpectralFilterPlan, symbol: tuple[Any, ...], device: launch.Device) -> None:
+        layout = _layout(plan)
+        assert isinstance(layout, Layout)
+        self.plan, self.layout = plan, layout
+        rank, d = len(plan.in_shape), len(plan.axes)
+        self.moved = plan.axes != tuple(range(rank - d, rank))
+        found = [Factor.of(plan, value) for value in symbol]
+        self.expand = any(factor is None for factor in found)
+        if self.expand:
+            values = [np.broadcast_to(np.empty((), value.dtype), value.shape) for value in symbol]
+            found = [Factor.of(plan, _expanded(plan, value, value)) for value in values]
+        self.factors = [factor for factor in found if factor is not None]
+        self.space_bytes = 0
+        self.program = Program()
+        _Builder(self, device).build()
+
+    def run(self, runner: Runner, x: Any, symbol: tuple[Any, ...], out: Any) -> None:
+        space = address(runner.workspace(self.space_bytes)) if self.space_bytes else 0
+        self.program.run(runner, [address(x), address(out), space, *map(address, symbol)])
 
 
-class _Work:
-    """The launches of one call."""
+# Programs by plan and by the strides of the factors.
+_prepared: OrderedDict[Any, Prepared] = OrderedDict()
+KEPT_PROGRAMS = 256
 
-    def __init__(self, runner: Runner, layout: Layout, index_bits: int, kinds: str) -> None:
-        self.runner, self.layout, self.kinds = runner, layout, kinds
-        self.options = (launch.index_option(index_bits),)
+
+def _ready(plan: SpectralFilterPlan, symbol: tuple[Any, ...], runner: Runner) -> Prepared:
+    key = (id(plan), tuple([value.strides for value in symbol]))
+    found = _prepared.get(key)
+    if found is None or found.plan is not plan:
+        found = _prepared[key] = Prepared(plan, symbol, runner.device())
+        while len(_prepared) > KEPT_PROGRAMS:
+            _prepared.popitem(last=False)
+    return found
+
+
+X, OUT, SPACE, FACTORS = range(4)
+
+
+class _Builder:
+    """Writes the launches of one plan."""
+
+    def __init__(self, prepared: Prepared, device: launch.Device) -> None:
+        plan, layout = prepared.plan, prepared.layout
+        self.prepared, self.layout, self.device = prepared, layout, device
+        self.options = (launch.index_option(plan.index_bits),)
         self.real = "float" if layout.itemsize == 4 else "double"
         self.complex_bytes = 2 * layout.itemsize
+        self.kinds = "".join(f", {'true' if f.is_complex else 'false'}" for f in prepared.factors)
+        d = len(layout.sizes)
+        arguments = np.zeros(1, FILTER)
+        for j, f in enumerate(prepared.factors):
+            arguments["factors"][0, j] = (0, f.batch, f.period, *f.strides)
+        arguments["inner"] = layout.stored if d == 3 else 2**31 - 1
+        # Both rows of a pair come out of the symmetry of their spectrum twice.
+        arguments["scale"] = (0.5 if d > 1 and layout.form == "PAIRS" else 1.0) / math.prod(layout.sizes)
+        arguments["sign"] = -1 if plan.conjugate else 1
+        self.arguments = arguments
 
-    def rows(self, name: str, source: Any, target: Any, lines: int, *more: Any, kinds: str = "") -> None:
+    def filter_addresses(self, argument: int) -> dict[tuple[int, int], Address]:
+        words = FACTOR.itemsize // 8
+        return {(argument, words * j): Address(FACTORS + j) for j in range(len(self.prepared.factors))}
+
+    def rows(self, name: str, source: Address, target: Address, lines: int, fused: bool = False) -> None:
         row = self.layout.row
         kernel = Kernel(
             FILE,
-            f"{name}<{self.real}, {self.real}, {self.layout.form}, {row.template}{kinds}>",
+            f"{name}<{self.real}, {self.real}, {self.layout.form}, {row.template}{self.kinds if fused else ''}>",
             (-(-lines // row.lines),),
             (row.threads,),
             row.passes.padded * row.lines * self.complex_bytes,
             self.options,
         )
-        self.runner.launch(kernel, source, target, np.int64(lines), *more)
+        if fused:
+            inner = self.filter_addresses(3)
+            self.prepared.program.add(kernel, source, target, np.int64(lines), self.arguments, inner=inner)
+        else:
+            self.prepared.program.add(kernel, source, target, np.int64(lines))
 
     def columns(
-        self,
-        mode: str,
-        axis: int,
-        forms: tuple[str, str],
-        source: Any,
-        target: Any,
-        planes: int,
-        geometry: Any,
-        filter_: Any,
+        self, mode: str, axis: int, forms: tuple[str, str], places: tuple[Address, Address], planes: int, geometry: Any
     ) -> None:
         column = self.layout.columns[axis]
         kinds = self.kinds if mode == "FILTER" else ", false"
         kernel = Kernel(
             FILE,
             f"columns<{self.real}, {mode}, {forms[0]}, {forms[1]}, {column.template}{kinds}>",
-            (planes * -(-int(geometry["columns"][0]) // column.lines),),
+            (planes * -(-geometry[0] // column.lines),),
             (column.threads,),
             column.passes.padded * column.lines * self.complex_bytes,
             self.options,
         )
-        self.runner.launch(kernel, source, target, geometry, filter_)
+        inner = self.filter_addresses(3) if mode == "FILTER" else {}
+        self.prepared.program.add(kernel, *places, np.array([geometry], COLUMNS), self.arguments.copy(), inner=inner)
 
-    def one_axis(self, x: Any, out: Any, filter_: Any) -> None:
-        lines = self.layout.batch
-        self.rows("rows_filter", x, out, lines, filter_, kinds=self.kinds)
-
-    def several_axes(self, x: Any, out: Any, filter_: Any) -> None:
+    def build(self) -> None:
         layout = self.layout
-        image = math.prod(layout.sizes)
-        x, out = x.reshape(layout.batch, image), out.reshape(layout.batch, image)
-        spectrum_bytes = math.prod(layout.sizes[:-1]) * layout.stored * self.complex_bytes
-        at_once = max(1, int(self.runner.device().l2_bytes * CACHE_PART) // spectrum_bytes)
-        slices = -(-layout.batch // at_once)
-        at_once = -(-layout.batch // slices)
+        if len(layout.sizes) == 1:
+            self.rows("rows_filter", Address(X), Address(OUT), layout.batch, fused=True)
+            return
+        spectrum = math.prod(layout.sizes[:-1]) * layout.stored * self.complex_bytes
+        at_once = max(1, int(self.device.l2_bytes * CACHE_PART) // spectrum)
+        at_once = -(-layout.batch // -(-layout.batch // at_once))
         separate = layout.form == "HALF" or (layout.form == "PAIRS" and len(layout.sizes) == 3)
-        space = self.runner.workspace(at_once * spectrum_bytes) if separate else None
+        self.prepared.space_bytes = at_once * spectrum if separate else 0
         for start in range(0, layout.batch, at_once):
-            some = slice(start, start + at_once)
-            self.slice(x[some], out[some], space, start, filter_)
+            self.slice(start, min(at_once, layout.batch - start), separate)
 
-    def slice(self, x: Any, out: Any, space: Any, start: int, filter_: Any) -> None:
+    def slice(self, start: int, count: int, separate: bool) -> None:
         layout = self.layout
-        count, form, sizes = len(x), layout.form, layout.sizes
-        filter_ = filter_.copy()
-        filter_["first"] = start
-        packed = out if form != "HALF" else space
-        whole = space if space is not None else out
+        form, sizes = layout.form, layout.sizes
+        self.arguments["first"] = start
+        shift = start * math.prod(sizes) * layout.itemsize * (2 if form == "FULL" else 1)
+        x, out = Address(X, shift), Address(OUT, shift)
+        packed = Address(SPACE) if form == "HALF" else out
+        whole = Address(SPACE) if separate else out
         rows = count * math.prod(sizes[:-1])
         lines = rows // 2 if form == "PAIRS" else rows
         k, row = layout.stored, sizes[-1]
-        self.rows("rows_forward", x, packed, lines)
         outside = "PAIRS" if form == "PAIRS" else "FULL"
+        pitch = row if form == "PAIRS" else k
+        plane = sizes[-2] * pitch // (2 if form == "PAIRS" else 1)
+        self.rows("rows_forward", x, packed, lines)
         if len(sizes) == 2:
-            pitch = row if form == "PAIRS" else k
-            plane = sizes[0] * pitch // (2 if form == "PAIRS" else 1)
-            geometry = np.array([(k, plane, pitch, plane, pitch, row)], COLUMNS)
-            self.columns("FILTER", 0, (outside, outside), packed, packed, count, geometry, filter_)
+            self.columns("FILTER", 0, (outside, outside), (packed, packed), count, (k, plane, pitch, plane, pitch, row))
         else:
-            planes = count * sizes[0]
-            pitch = row if form == "PAIRS" else k
-            plane = sizes[1] * pitch // (2 if form == "PAIRS" else 1)
-            inside = (sizes[1] * k, k)
-            there = np.array([(k, plane, pitch, *inside, row)], COLUMNS)
-            back = np.array([(k, *inside, plane, pitch, row)], COLUMNS)
-            across = np.array(
-                [(inside[0], sizes[0] * inside[0], inside[0], sizes[0] * inside[0], inside[0], row)], COLUMNS
-            )
-            self.columns("FORWARD", 1, (outside, "FULL"), packed, whole, planes, there, filter_)
-            self.columns("FILTER", 0, ("FULL", "FULL"), whole, whole, count, across, filter_)
-            self.columns("INVERSE", 1, ("FULL", outside), whole, packed, planes, back, filter_)
+            planes, inside = count * sizes[0], (sizes[1] * k, k)
+            across = (inside[0], sizes[0] * inside[0], inside[0], sizes[0] * inside[0], inside[0], row)
+            self.columns("FORWARD", 1, (outside, "FULL"), (packed, whole), planes, (k, plane, pitch, *inside, row))
+            self.columns("FILTER", 0, ("FULL", "FULL"), (whole, whole), count, across)
+            self.columns("INVERSE", 1, ("FULL", outside), (whole, packed), planes, (k, *inside, plane, pitch, row))
         self.rows("rows_inverse", packed, out, lines)
