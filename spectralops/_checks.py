@@ -8,23 +8,29 @@ from __future__ import annotations
 import math
 import operator
 import os
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, TypeVar
 
 import numpy as np
 
-from spectralops._arrays import dtype_name, is_array
+from spectralops._arrays import MOST_AXES, dtype_name, is_array
 
 __all__ = [
     "axes",
+    "called",
     "choice",
     "dtype",
+    "fits_memory",
+    "flag",
     "inexact_dtype",
+    "integer",
+    "length",
     "nonnegative",
     "number",
     "per_axis",
     "positive",
     "shape",
+    "shown",
     "workers",
 ]
 
@@ -35,6 +41,18 @@ EXACT = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
 KNOWN = frozenset(FLOATS + COMPLEXES + HALVES + EXACT)
 REAL_PREFIXES = ("float", "bfloat", "longdouble", "int", "uint", "bool")
 
+# No array has more elements or bytes, and no loop over one takes more steps.
+LARGEST = 2**63 - 1
+# Floats count up to here without gaps, so that dt times a number of steps is right.
+MOST_STEPS = 2**53
+# More threads than operating systems give a process.
+MOST_WORKERS = 2**15
+
+# Lengths whose squares, and those of their inverses, are numbers.
+SHORTEST, LONGEST = 1e-150, 1e150
+# Sequences of single numbers that are not meant as such.
+BUFFERS = (str, bytes, bytearray, memoryview)
+
 T = TypeVar("T")
 
 
@@ -43,22 +61,57 @@ def shape(op: str, value: Any, name: str = "shape") -> tuple[int, ...]:
     try:
         sizes = tuple(operator.index(n) for n in _listed(value))
     except TypeError as error:
-        raise TypeError(f"{op}: {name} is {_shown(value)}, but must be integers") from error
+        raise TypeError(f"{op}: {name} is {shown(value)}, but must be integers") from error
     if any(n < 0 for n in sizes):
-        raise ValueError(f"{op}: {name} is {sizes}, but must not be negative")
+        raise ValueError(f"{op}: {name} is {shown(sizes)}, but must not be negative")
+    if any(n > LARGEST for n in sizes):
+        raise ValueError(f"{op}: {name} is {shown(sizes)}, but must be at most {LARGEST} along each axis")
+    if name == "shape" and len(sizes) > MOST_AXES:
+        raise ValueError(f"{op}: {name} has {len(sizes)} entries, but must have at most {MOST_AXES}")
     return sizes
+
+
+def integer(op: str, name: str, value: Any, least: int | None = None, most: int = LARGEST) -> int:
+    """A Python int from `least` to `most`."""
+    try:
+        result = operator.index(value)
+    except TypeError as error:
+        raise TypeError(f"{op}: {name} is {shown(value)}, but must be an integer") from error
+    if least is not None and result < least:
+        raise ValueError(f"{op}: {name} is {shown(result)}, but must be at least {least}")
+    if abs(result) > most:
+        raise ValueError(f"{op}: {name} is {shown(result)}, but must be at most {most}")
+    return result
+
+
+def flag(op: str, name: str, value: Any) -> bool:
+    """A Python bool; words such as "no" and numbers are none."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{op}: {name} is {shown(value)}, but must be True or False")
+    return bool(value)
+
+
+def fits_memory(op: str, name: str, value: Any, shape: tuple[int, ...], dtype: str) -> None:
+    """Raise ValueError where an argument asks for an array that no address reaches the end of."""
+    if nbytes(shape, dtype) > LARGEST:
+        raise ValueError(
+            f"{op}: {name} is {shown(value)}, but must be small enough for an array of less than 2**63 bytes"
+        )
 
 
 def _listed(value: Any) -> tuple[Any, ...]:
     """The entries of a sequence; anything else is its own only entry: also bytes and 0-d arrays, and unordered sets."""
-    if not isinstance(value, Iterable) or isinstance(value, str | bytes | Set | Mapping):
+    if not isinstance(value, Iterable) or isinstance(value, (*BUFFERS, Set, Mapping)):
         return (value,)
     return tuple(value) if getattr(value, "ndim", 1) == 1 else (value,)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """How a message quotes a value: on one short line, or by its type alone."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # an integer with too many digits, somebody's broken class
+        return f"a {type(value).__name__}"
     return text if len(text) <= 80 and "\n" not in text else f"a {type(value).__name__}"
 
 
@@ -94,28 +147,28 @@ def axes(
     try:
         result = tuple(operator.index(axis) for axis in items)
     except TypeError as error:
-        raise TypeError(f"{op}: axes is {_shown(value)}, but must be integers") from error
+        raise TypeError(f"{op}: axes is {shown(value)}, but must be integers") from error
     if not result:
         raise ValueError(f"{op}: axes is empty, but must name at least one axis")
     for axis in result:
         if not -ndim <= axis < ndim:
             raise ValueError(
-                f"{op}: axes has {axis}, but must lie in [{-ndim}, {ndim}) for {array} with {ndim} dimensions"
+                f"{op}: axes has {shown(axis)}, but must lie in [{-ndim}, {ndim}) for {array} with {ndim} dimensions"
             )
     result = tuple(axis % ndim for axis in result)
     if len(set(result)) != len(result):
-        raise ValueError(f"{op}: axes is {value!r}, but must not name an axis twice")
+        raise ValueError(f"{op}: axes is {shown(value)}, but must not name an axis twice")
     for name, count in fixed.items():
         if count != len(result):
             raise ValueError(
-                f"{op}: {name} has {count} entries, but must have {len(result)}, one per axis of axes={items}"
+                f"{op}: {name} has {count} entries, but must have {len(result)}, one per axis of axes={shown(items)}"
             )
     return result
 
 
 def entries(value: Any) -> int | None:
     """Number of entries of a per-axis argument, None for a scalar."""
-    return len(value) if isinstance(value, Sequence) and not isinstance(value, str | bytes) else None
+    return len(value) if isinstance(value, Sequence) and not isinstance(value, BUFFERS) else None
 
 
 def per_axis(op: str, name: str, value: T | Sequence[T], count: int) -> tuple[T, ...]:
@@ -132,17 +185,17 @@ def number(op: str, name: str, value: Any) -> float:
     """A finite Python float from a Python or NumPy real scalar or 0-d array."""
     if type(value) is float and math.isfinite(value):
         return value
-    if isinstance(value, str | bytes) or getattr(value, "ndim", 0) > 0:
+    if isinstance(value, BUFFERS) or getattr(value, "ndim", 0) > 0:
         raise TypeError(f"{op}: {name} is a {type(value).__name__}, but must be a real number")
     # float() would take the real part, a span of time and digits in a string
     if hasattr(value, "dtype") and not dtype_name(value.dtype).startswith(REAL_PREFIXES):
-        raise TypeError(f"{op}: {name} is {_shown(value)}, but must be a real number")
+        raise TypeError(f"{op}: {name} is {shown(value)}, but must be a real number")
     try:
         result = float(value)
     except OverflowError:  # an integer that no float reaches
         result = math.inf if value > 0 else -math.inf
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{op}: {name} is {_shown(value)}, but must be a real number") from error
+        raise TypeError(f"{op}: {name} is {shown(value)}, but must be a real number") from error
     if not math.isfinite(result):
         raise ValueError(f"{op}: {name} is {result}, but must be finite")
     return result
@@ -153,6 +206,14 @@ def positive(op: str, name: str, value: Any) -> float:
     result = number(op, name, value)
     if result <= 0:
         raise ValueError(f"{op}: {name} is {result}, but must be positive")
+    return result
+
+
+def length(op: str, name: str, value: Any) -> float:
+    """A positive Python float that can be squared and divided by."""
+    result = positive(op, name, value)
+    if not SHORTEST <= result <= LONGEST:
+        raise ValueError(f"{op}: {name} is {result}, but must lie between {SHORTEST} and {LONGEST}")
     return result
 
 
@@ -169,7 +230,7 @@ def choice(op: str, name: str, value: Any, options: Sequence[str]) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{op}: {name} is a {type(value).__name__}, but must be {_either(options)}")
     if value not in options:
-        raise ValueError(f"{op}: {name} is {value!r}, but must be {_either(options)}")
+        raise ValueError(f"{op}: {name} is {shown(value)}, but must be {_either(options)}")
     return value
 
 
@@ -178,13 +239,23 @@ def _either(options: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
+def called(op: str, name: str, function: Callable[..., Any], given: str, *arguments: Any, **keywords: Any) -> Any:
+    """Call a user's function; one that does not take what it is `given` is refused, errors inside it are its own."""
+    try:
+        return function(*arguments, **keywords)
+    except TypeError as error:
+        if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+            raise
+        raise TypeError(f"{op}: {name} failed as it was called ({error}), but must take {given}") from error
+
+
 def dtype(op: str, value: Any, name: str = "x") -> str:
     """Name of a dtype the package knows; TypeError for longdouble, complex32, objects, strings and dates."""
     if type(value) is str and value in KNOWN:
         return value
     result = dtype_name(value)
     if result not in KNOWN:
-        quoted = _shown(value) if is_array(value) else result
+        quoted = shown(value) if is_array(value) else result
         raise TypeError(
             f"{op}: {name} has dtype {quoted}, but must be float16, bfloat16, float32, float64, complex64, complex128, "
             "integer or bool; convert it first"
@@ -218,11 +289,10 @@ def workers(op: str, value: int | None, device_kind: str = "cpu") -> int:
     if value is None:
         return 1
     if device_kind != "cpu":
-        raise ValueError(f"{op}: workers is {value}, but must be None for arrays on a GPU, where it has no effect")
-    try:
-        count = operator.index(value)
-    except TypeError as error:
-        raise TypeError(f"{op}: workers is {_shown(value)}, but must be an integer") from error
+        raise ValueError(
+            f"{op}: workers is {shown(value)}, but must be None for arrays on a GPU, where it has no effect"
+        )
+    count = integer(op, "workers", value, most=MOST_WORKERS)
     cores = os.cpu_count() or 1
     result = count + 1 + cores if count < 0 else count
     if result < 1:

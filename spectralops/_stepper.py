@@ -53,6 +53,8 @@ class Stepper:
     def __init__(self, step: Callable[..., Any], fuse: bool | None) -> None:
         if not callable(step):
             raise TypeError(f"solve: step is a {type(step).__name__}, but must be a callable u -> u_next")
+        if fuse is not None:
+            fuse = _checks.flag("solve", "fuse", fuse)
         self.step = step
         defaults = _keywords(step)
         self.takes_dt = "dt" in defaults
@@ -75,7 +77,7 @@ class Stepper:
             keywords["steps"] = count
         if out is not None:
             keywords["out"] = out
-        return self.step(u, **keywords)
+        return _checks.called("solve", "step", self.step, "the state as its first argument", u, **keywords)
 
 
 def _keywords(step: Callable[..., Any]) -> dict[str, Any]:
@@ -107,7 +109,7 @@ def _fused(step: Callable[..., Any], defaults: dict[str, Any], fuse: bool | None
         return False
     if (ours or fuse) and defaults["steps"] not in (1, REQUIRED):
         raise ValueError(
-            f"solve: step has steps={defaults['steps']!r} bound, but must leave steps to solve; "
+            f"solve: step has steps={_checks.shown(defaults['steps'])} bound, but must leave steps to solve; "
             "ask solve for fewer events (save_every, callback_every, check_every) to advance many steps a call"
         )
     return ours if fuse is None else fuse

@@ -230,6 +230,7 @@ def recorder(
 ) -> Recorder:
     """Recorder of at most `count` snapshots, whose file, if `resume` finds one, loses those after `step`."""
     if path is None:
+        _checks.fits_memory("solve", "the number of snapshots", count, (count, *spec.shape), spec.dtype)
         return Memory(u0, home.library, count)
     formats = {".zarr": Zarr, ".nc": Netcdf}
     if path.suffix not in formats:

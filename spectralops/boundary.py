@@ -256,9 +256,10 @@ def _of_mapping(op: str, bc: Mapping[Any, Any], axes: tuple[int, ...], ndim: int
         try:
             axis = operator.index(key)
         except TypeError as error:
-            raise TypeError(f"{op}: bc has the key {key!r}, but must have axes as integers") from error
+            raise TypeError(f"{op}: bc has the key {_checks.shown(key)}, but must have axes as integers") from error
         if not -ndim <= axis < ndim or axis % ndim not in axes:
-            raise ValueError(f"{op}: bc has an entry for axis {axis}, but must only name the stepped axes {axes}")
+            where = _checks.shown(axis)
+            raise ValueError(f"{op}: bc has an entry for axis {where}, but must only name the stepped axes {axes}")
         if axis % ndim in found:
             raise ValueError(f"{op}: bc has two entries for axis {axis % ndim}, but must have one")
         found[axis % ndim] = entry
@@ -283,8 +284,8 @@ def _pair(op: str, entry: Any, axis: int) -> Sides:
             raise TypeError(f"{op}: bc is the class {name}, but must be an instance; write {name}(…)")
         if not isinstance(condition, Condition):
             raise TypeError(
-                f"{op}: bc is {condition!r}, but must be Periodic(), Dirichlet(value), Neumann(derivative), "
-                "Robin(gamma, beta), Reflect(), Outflow() or Hold()"
+                f"{op}: bc is {_checks.shown(condition)}, but must be Periodic(), Dirichlet(value), "
+                "Neumann(derivative), Robin(gamma, beta), Reflect(), Outflow() or Hold()"
             )
     low, high = pair
     if isinstance(low, Periodic) != isinstance(high, Periodic):

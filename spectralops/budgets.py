@@ -117,7 +117,7 @@ def _integral(op: str, u: Any, dx: Any, weights: Any, mask: Any, axes: Any, *, s
         u = np.asarray(u)
     _checks.dtype(op, spec.dtype, "u")
     where = _checks.axes(op, axes, len(spec.shape), {"dx": _checks.entries(dx)}, array="u")
-    cell = math.prod(_checks.positive(op, "dx", h) for h in _checks.per_axis(op, "dx", dx, len(where)))
+    cell = math.prod(_checks.length(op, "dx", h) for h in _checks.per_axis(op, "dx", dx, len(where)))
     for name, factor in (("weights", weights), ("mask", mask)):
         if factor is None:
             continue
@@ -186,7 +186,7 @@ def residuals(states: Any, /, *, times: Sequence[float] | None = None, norm: str
     """
     op = "residuals"
     _checks.choice(op, "norm", norm, ("l2", "linf"))
-    if not isinstance(states, Iterable) or getattr(states, "ndim", 1) == 0:
+    if not isinstance(states, Iterable) or isinstance(states, _checks.BUFFERS) or getattr(states, "ndim", 1) == 0:
         raise TypeError(f"{op}: states is a {type(states).__name__}, but must be an array or an iterable of arrays")
     changes: list[float] = []
     before: Any = None
@@ -201,7 +201,8 @@ def residuals(states: Any, /, *, times: Sequence[float] | None = None, norm: str
     result = np.array(changes)
     if times is None:
         return result
-    instants = tuple(times) if isinstance(times, Iterable) and getattr(times, "ndim", 1) != 0 else (times,)
+    listed = isinstance(times, Iterable) and not isinstance(times, _checks.BUFFERS) and getattr(times, "ndim", 1) != 0
+    instants = tuple(times) if listed else (times,)
     if len(instants) != count:
         raise ValueError(f"{op}: times has {len(instants)} entries, but must have {count}, one per state")
     intervals = np.diff(np.array([_checks.number(op, f"times[{j}]", t) for j, t in enumerate(instants)]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
 from typing import Any
 
 from spectralops import _checks
@@ -35,7 +34,7 @@ def warmup(dtypes: Any = ("float32", "float64")) -> None:
     >>> import spectralops
     >>> spectralops.warmup("float32")  # doctest: +SKIP
     """
-    several = isinstance(dtypes, Sequence) and not isinstance(dtypes, str)
+    several = _checks.entries(dtypes) is not None
     found = (_checks.inexact_dtype("warmup", one, "dtypes") for one in (dtypes if several else (dtypes,)))
     real = dict.fromkeys(_checks.real_dtype(_checks.compute_dtype(one)) for one in found)
     importlib.import_module("spectralops._cpu.warmup").warmup(tuple(real))

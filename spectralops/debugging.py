@@ -108,6 +108,8 @@ def debug(*, max_size: int = 2**16, stability: bool = True) -> Iterator[DebugRep
     >>> report.calls, report.compared, report.skipped
     (0, 0, [])
     """
+    max_size = _checks.integer("debug", "max_size", max_size, 0)
+    stability = _checks.flag("debug", "stability", stability)
     report = DebugReport()
 
     def observer(plan: Any, arrays: tuple[Any, ...], result: Any) -> None:

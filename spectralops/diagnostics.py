@@ -215,7 +215,7 @@ def _spacings(op: str, dx: Any, count: int | None, name: str) -> tuple[float, ..
     if count == 1 and entries not in (None, 1):
         raise ValueError(f"{op}: {name} is one value, but must have {entries} entries, one per entry of dx")
     sizes = _checks.per_axis(op, "dx", dx, count or entries or 1)
-    return tuple(_checks.positive(op, "dx", h) for h in sizes)
+    return tuple(_checks.length(op, "dx", h) for h in sizes)
 
 
 def _largest(op: str, name: str, values: tuple[Any, ...], factors: list[float], *, signed: bool) -> float:

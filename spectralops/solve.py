@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -175,6 +174,7 @@ def solve(
     >>> solution.times, solution.snapshots.shape
     (array([0. , 0.5, 1. ]), (3, 2))
     """
+    progress, resume = _checks.flag("solve", "progress", progress), _checks.flag("solve", "resume", resume)
     stepper = Stepper(step, fuse)
     home, spec = _arrays.describe("solve", "u0", u0)
     _checks.dtype("solve", spec.dtype, "u0")
@@ -234,7 +234,7 @@ def solve(
                 record.append(n, clock.time(n), u)
             if callback is not None and (n % callback_steps == 0 or n == clock.total):
                 march.keep(u)
-                stop = bool(callback(n, clock.time(n), u))
+                stop = bool(_checks.called("solve", "callback", callback, "(step, t, u)", n, clock.time(n), u))
             if (
                 path is not None
                 and checkpoint_steps is not None
@@ -257,7 +257,10 @@ def _clock(
     save_every: float | None,
 ) -> Clock:
     if (steps is None) == (t_end is None):
-        raise ValueError(f"solve: steps is {steps} and t_end is {t_end}, but exactly one of them must be given")
+        raise ValueError(
+            f"solve: steps is {_checks.shown(steps)} and t_end is {_checks.shown(t_end)}, "
+            "but exactly one of them must be given"
+        )
     end = None if t_end is None else _checks.number("solve", "t_end", t_end)
     span = None if end is None else end - t0
     if span is not None and span < 0:
@@ -271,6 +274,8 @@ def _clock(
     assert size is not None
     assert end is not None
     ratio = span / size
+    if not ratio <= _checks.MOST_STEPS:
+        raise ValueError(f"solve: t_end is {ratio:.3g} steps of dt = {size} away, but must be at most 2**53")
     full = round(ratio)
     if abs(ratio - full) <= 8 * np.finfo(float).eps * max(ratio, abs(t0) / size, abs(end) / size, 1.0):  # rounding
         return Clock(t0, size, full, t_end=end)
@@ -329,13 +334,7 @@ def _trial(stepper: Stepper, u0: Any, t0: float) -> float:
 
 
 def _count(name: str, value: Any, least: int = 1) -> int:
-    try:
-        count = operator.index(value)
-    except TypeError as error:
-        raise TypeError(f"solve: {name} is {value!r}, but must be an integer") from error
-    if count < least:
-        raise ValueError(f"solve: {name} is {count}, but must be at least {least}")
-    return count
+    return _checks.integer("solve", name, value, least, _checks.MOST_STEPS)
 
 
 def _save_steps(save_every: Any, clock: Clock) -> int | None:
@@ -347,7 +346,7 @@ def _save_steps(save_every: Any, clock: Clock) -> int | None:
     interval = _checks.positive("solve", "save_every", save_every)
     if clock.dt is None:
         raise ValueError(f"solve: save_every is a time, {interval}, but must be a number of steps (int) without a dt")
-    count = round(interval / clock.dt)
+    count = round(min(interval / clock.dt, 1e300))
     if count < 1 or abs(count * clock.dt - interval) > 1e-9 * interval:
         raise ValueError(
             f"solve: save_every is a time, {interval}, but must be a whole number of steps of dt = {clock.dt}; "
@@ -359,7 +358,8 @@ def _save_steps(save_every: Any, clock: Clock) -> int | None:
 def _checkpoint_steps(checkpoint: str | Path | None, every: int | None, clock: Clock) -> int | None:
     if checkpoint is None:
         if every is not None:
-            raise ValueError(f"solve: checkpoint_every is {every}, but must be None without a checkpoint path")
+            given = _checks.shown(every)
+            raise ValueError(f"solve: checkpoint_every is {given}, but must be None without a checkpoint path")
         return None
     return max(1, -(-clock.total // 10)) if every is None else _count("checkpoint_every", every)
 

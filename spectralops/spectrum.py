@@ -130,7 +130,8 @@ def power_spectrum(
     sizes = tuple(spec.shape[a] for a in where)
     if 0 in sizes:
         raise ValueError(f"{OP}: u has shape {spec.shape}, but must have at least one point along axes {where}")
-    steps = tuple(_checks.positive(OP, "spacing", h) for h in _checks.per_axis(OP, "spacing", spacing, len(where)))
+    steps = tuple(_checks.length(OP, "spacing", h) for h in _checks.per_axis(OP, "spacing", spacing, len(where)))
+    isotropic = _checks.flag(OP, "isotropic", isotropic)
     _checks.choice(OP, "scaling", scaling, ("density", "spectrum"))
     is_complex = dtype.startswith("complex")
     one = not is_complex if sides is None else _checks.choice(OP, "sides", sides, ("one", "two")) == "one"
@@ -176,7 +177,7 @@ def _windows(window: Any, sizes: tuple[int, ...]) -> tuple[np.ndarray[Any, Any] 
         entries: list[Any] = [window] * len(sizes)
     elif _is_taper(window):
         entries = [window]
-    elif isinstance(window, Sequence):
+    elif isinstance(window, Sequence) and not isinstance(window, _checks.BUFFERS):
         entries = list(window)
     else:
         raise TypeError(
@@ -189,7 +190,7 @@ def _windows(window: Any, sizes: tuple[int, ...]) -> tuple[np.ndarray[Any, Any] 
 
 def _is_taper(window: Any) -> bool:
     if isinstance(window, Sequence):
-        return not isinstance(window, str) and all(isinstance(w, int | float) for w in window)
+        return not isinstance(window, _checks.BUFFERS) and all(isinstance(w, int | float) for w in window)
     return _arrays.is_array(window)
 
 
@@ -203,7 +204,7 @@ def _window(entry: Any, n: int) -> np.ndarray[Any, Any] | None:
             taper = np.asarray(get_window(entry, n))
         except ValueError as error:
             raise ValueError(
-                f"{OP}: window is {entry!r}, but must be a name that scipy.signal.get_window knows "
+                f"{OP}: window is {_checks.shown(entry)}, but must be a name that scipy.signal.get_window knows "
                 "without a parameter; pass the array"
             ) from error
     elif _is_taper(entry):

@@ -12,7 +12,6 @@ symbol over both signs applies: odd derivatives are zero there and even ones are
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -75,7 +74,7 @@ def gaussian(sigma: float | Sequence[float]) -> Transfer:
     (1.0, 0.606531)
     """
     widths = _numbers("gaussian", "sigma", sigma)
-    return Gaussian(tuple(_checks.nonnegative("gaussian", "sigma", s) ** 2 / 2 for s in widths))
+    return Gaussian(tuple(_width("gaussian", "sigma", s) ** 2 / 2 for s in widths))
 
 
 def lowpass(*, wavelength: float | None = None, wavenumber: float | None = None) -> Transfer:
@@ -173,7 +172,7 @@ def bandpass(*, wavelength: Sequence[float] | None = None, wavenumber: Sequence[
     """
     given = wavelength if wavenumber is None else wavenumber
     if given is not None and _checks.entries(given) != 2:
-        raise ValueError(f"bandpass: the band is {given!r}, but must be a sequence of two bounds")
+        raise ValueError(f"bandpass: the band is {_checks.shown(given)}, but must be a sequence of two bounds")
     waves = (None, None) if wavelength is None else wavelength
     numbers = (None, None) if wavenumber is None else wavenumber
     low, high = sorted(_cutoff("bandpass", w, k) for w, k in zip(waves, numbers, strict=True))
@@ -221,7 +220,7 @@ def butterworth(
     >>> butterworth(2, wavenumber=1.0)([0.0, 1.0, 2.0]).round(4)
     array([1.    , 0.7071, 0.2425])
     """
-    steepness = _integer("butterworth", "order", order, 1)
+    steepness = _checks.integer("butterworth", "order", order, 1)
     kind = _checks.choice("butterworth", "btype", btype, ("lowpass", "highpass"))
     return Butterworth(steepness, _cutoff("butterworth", wavelength, wavenumber), kind == "highpass")
 
@@ -256,13 +255,13 @@ def derivative(order: int | Sequence[int] = 1, axis: int | None = None) -> Trans
     array([-0., -1., -4.])
     """
     if _checks.entries(order) is None:
-        where = -1 if axis is None else _integer("derivative", "axis", axis, None)
-        return Derivative((_integer("derivative", "order", order, 0),), where)
+        where = -1 if axis is None else _checks.integer("derivative", "axis", axis)
+        return Derivative((_checks.integer("derivative", "order", order, 0),), where)
     if axis is not None:
         raise TypeError(
-            f"derivative: axis is {axis!r}, but must be left out where order has one entry per axis: {order!r}"
+            f"derivative: axis is {_checks.shown(axis)}, but must be left out where order has one entry per axis"
         )
-    orders = tuple(_integer("derivative", "order", m, 0) for m in order)  # type: ignore[union-attr]
+    orders = tuple(_checks.integer("derivative", "order", m, 0) for m in order)  # type: ignore[union-attr]
     if not orders:
         raise ValueError("derivative: order is empty, but must have one entry per transformed axis")
     return Derivative(orders, None)
@@ -462,7 +461,7 @@ def hilbert(axis: int = -1) -> Transfer:
     >>> complex(hilbert()(2.0)).imag
     -1.0
     """
-    return Riesz(_integer("hilbert", "axis", axis, None), True)
+    return Riesz(_checks.integer("hilbert", "axis", axis), True)
 
 
 def riesz(axis: int = -1) -> Transfer:
@@ -494,7 +493,7 @@ def riesz(axis: int = -1) -> Transfer:
     >>> round(complex(riesz(0)(3.0, 4.0)).imag, 9)
     -0.6
     """
-    return Riesz(_integer("riesz", "axis", axis, None), False)
+    return Riesz(_checks.integer("riesz", "axis", axis), False)
 
 
 def _numbers(op: str, name: str, value: Any) -> tuple[Any, ...]:
@@ -506,21 +505,16 @@ def _numbers(op: str, name: str, value: Any) -> tuple[Any, ...]:
     return tuple(value)
 
 
-def _integer(op: str, name: str, value: Any, least: int | None) -> int:
-    try:
-        result = operator.index(value)
-    except TypeError as error:
-        raise TypeError(f"{op}: {name} is {value!r}, but must be an integer") from error
-    if least is not None and result < least:
-        raise ValueError(f"{op}: {name} is {result}, but must be at least {least}")
-    return result
+def _width(op: str, name: str, value: Any) -> float:
+    """A length that may be zero."""
+    return _checks.length(op, name, value) if _checks.nonnegative(op, name, value) else 0.0
 
 
 def _cutoff(op: str, wavelength: Any, wavenumber: Any) -> float:
     """The cutoff as an angular wavenumber."""
     if (wavelength is None) == (wavenumber is None):
-        both = f"wavelength is {wavelength!r} and wavenumber is {wavenumber!r}"
+        both = f"wavelength is {_checks.shown(wavelength)} and wavenumber is {_checks.shown(wavenumber)}"
         raise TypeError(f"{op}: {both}, but exactly one must be given")
     if wavenumber is not None:
-        return _checks.positive(op, "wavenumber", wavenumber)
-    return 2 * math.pi / _checks.positive(op, "wavelength", wavelength)
+        return _checks.length(op, "wavenumber", wavenumber)
+    return 2 * math.pi / _checks.length(op, "wavelength", wavelength)

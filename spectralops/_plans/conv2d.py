@@ -235,6 +235,8 @@ def _checked(
     _checks.choice(OP, "padding_mode", padding_mode, PADDING_MODES)
     _checks.choice(OP, "method", method, METHODS)
     widths = _padding(padding, _extent(weight.shape, dilation), stride)
+    padded = (n + sum(width) for n, width in zip(x.shape[-2:], widths, strict=True))
+    _checks.fits_memory(OP, "padding", padding, (*x.shape[:-2], *padded), "complex128")
     _check_sizes(x.shape, _extent(weight.shape, dilation), widths, padding_mode)
     dtypes = {"x": x.dtype, "weight": weight.dtype} | ({"bias": bias.dtype} if bias else {})
     out_dtype = result_dtype(OP, dtypes, default)
@@ -253,7 +255,7 @@ def _sizes(name: str, value: Any, count: int) -> tuple[int, ...]:
     if len(sizes) != count:
         raise ValueError(f"{OP}: {name} has {len(sizes)} entries, but must have {count}")
     if min(sizes) < 1:
-        raise ValueError(f"{OP}: {name} is {value}, but must be positive")
+        raise ValueError(f"{OP}: {name} is {_checks.shown(value)}, but must be positive")
     return sizes
 
 

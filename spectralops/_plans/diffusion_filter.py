@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -19,6 +18,8 @@ __all__ = ["DiffusionFilterPlan", "Metric", "plan_diffusion_filter"]
 OP = "diffusion_filter"
 
 # A number, or the name of the operand that holds the values.
+# Far more than any use, and few enough for the coefficients to be found in a second.
+MOST_STEPS = 10_000
 Value: TypeAlias = float | str
 
 
@@ -278,7 +279,7 @@ def _plan(
         counts |= {f"metric.{name}": _faces(metric, name) for name in ("widths", "lengths")}
     where = _checks.axes(OP, axes, len(sizes), counts, "u")
     spacing = fields.spacing(OP, dx, len(where))
-    scale = _checks.positive(OP, "filter_scale", filter_scale)
+    scale = _checks.length(OP, "filter_scale", filter_scale)
     kind = _checks.choice(OP, "filter_shape", filter_shape, polynomial.SHAPES)
     width = _checks.number(OP, "transition_width", transition_width)
     if width <= 1.0:
@@ -301,6 +302,15 @@ def _plan(
         kind,
         width,
         polynomial.default_steps(spacing, scale, kind, width) if n_steps is None else _steps(n_steps),
+    if n_steps is None:
+        count = polynomial.default_steps(spacing, scale, kind, width)
+        if count > MOST_STEPS:
+            raise ValueError(
+                f"{OP}: filter_scale is {scale} for dx = {_checks.shown(dx)}, which takes {count:.3g} Laplacians, but "
+                f"must take at most {MOST_STEPS}; filter on a coarser grid"
+            )
+    else:
+        count = _checks.integer(OP, "n_steps", n_steps, 1, MOST_STEPS)
         backend,
         transform.device_kind(OP, device),
     )
@@ -335,16 +345,6 @@ def _face_values(metric: Metric, sizes: tuple[int, ...], count: int, specs: dict
     if isinstance(metric.kappa, list | tuple):
         _checks.per_axis(OP, "metric.kappa", metric.kappa, count)
     return FaceValues(found["metric.area"], per_axis("widths"), per_axis("lengths"), per_axis("kappa"))
-
-
-def _steps(value: Any) -> int:
-    try:
-        count = operator.index(value)
-    except TypeError as error:
-        raise TypeError(f"{OP}: n_steps is {value!r}, but must be an integer") from error
-    if count < 1:
-        raise ValueError(f"{OP}: n_steps is {count}, but must be at least 1")
-    return count
 
 
 def _is_periodic(pair: boundary.Sides) -> bool:

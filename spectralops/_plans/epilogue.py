@@ -63,6 +63,6 @@ class Epilogue:
 def _factor(name: str, value: Any) -> Factor:
     if value is None:
         return None
-    if _arrays.is_array(value) or (isinstance(value, Sequence) and not isinstance(value, str)):
+    if _arrays.is_array(value) or (isinstance(value, Sequence) and not isinstance(value, _checks.BUFFERS)):
         return tuple(_checks.number("Epilogue", f"{name}[{i}]", item) for i, item in enumerate(value))
     return _checks.number("Epilogue", name, value)

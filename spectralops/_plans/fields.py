@@ -46,7 +46,7 @@ def mask_spec(op: str, value: Any, shape: tuple[int, ...]) -> ArraySpec | None:
 
 def spacing(op: str, dx: float | Sequence[float], count: int) -> tuple[float, ...]:
     """The cell size along each of `count` axes."""
-    return tuple(_checks.positive(op, "dx", h) for h in _checks.per_axis(op, "dx", dx, count))
+    return tuple(_checks.length(op, "dx", h) for h in _checks.per_axis(op, "dx", dx, count))
 
 
 def _fitting(op: str, name: str, value: Any, shape: tuple[int, ...]) -> ArraySpec:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,12 +121,21 @@ def clear_symbols() -> None:
     _symbols.clear()
 
 
-def sampled(transfer: Any, grid: Grid, dtype: str) -> Symbol:
-    """Factors of a transfer value on a grid, real or complex in the precision of the real `dtype`; cached."""
+def sampled(
+    transfer: Any, grid: Grid, dtype: str, check: Callable[[Any, np.ndarray[Any, Any]], None] | None = None
+) -> Symbol:
+    """Factors of a transfer value on a grid, real or complex in the precision of the real `dtype`; cached.
+
+    New ones are given to `check`, which may raise.
+    """
     key = (transfer, grid, dtype)
     symbol = _symbols.get(key)
     if symbol is None:
-        symbol = tuple(_frozen(factor, dtype) for factor in transfer.sample(grid))
+        with np.errstate(over="ignore"):
+            symbol = tuple(_frozen(factor, dtype) for factor in transfer.sample(grid))
+        for factor in symbol:
+            if check is not None:
+                check(transfer, factor)
         _symbols.put(key, symbol)
     return symbol
 

@@ -21,6 +21,8 @@ STEPS = {
     ("taper", 2): (3.2, 0.7, 2.7),
 }
 FEWEST_STEPS = 3
+# Coefficients found at a time.
+ROWS = 512
 
 
 def largest_eigenvalue(spacing: tuple[float, ...]) -> float:
@@ -54,7 +56,10 @@ def coefficients(s_max: float, n_steps: int, scale: float, shape: str, width: fl
     count = n_steps + 1
     angle = np.pi * (np.arange(count) + 0.5) / count
     values = target(0.5 * s_max * (np.cos(angle) + 1.0), scale, shape, width)
-    result = 2.0 / count * np.cos(np.outer(np.arange(count), angle)) @ values
+    result = np.empty(count)
+    for first in range(0, count, ROWS):
+        k = np.arange(first, min(first + ROWS, count))
+        result[k] = 2.0 / count * np.cos(np.outer(k, angle)) @ values
     weight = np.full(count, 2.0)
     result[0] /= 2.0
     weight[0] /= 2.0
@@ -79,4 +84,4 @@ def default_steps(spacing: tuple[float, ...], scale: float, shape: str, width: f
     rate: float = offset + factor * (math.pi / width) ** exponent
     if count > 2:
         rate *= math.sqrt(count / 2.0)
-    return max(FEWEST_STEPS, math.ceil(rate * cells))
+    return max(FEWEST_STEPS, math.ceil(min(rate * cells, 1e300)))

@@ -210,6 +210,7 @@ def _build(
     written = list(shape)
     for axis, m in zip(axes, targets, strict=True):
         written[axis] = m
+    _checks.fits_memory(OP, "out_shape", targets, tuple(written), "complex128")
     compute = _checks.compute_dtype(out_dtype)
     return FourierResamplePlan(
         op=OP,

@@ -144,11 +144,17 @@ class SpectralFilterPlan:
         """
         dtype = _checks.real_dtype(self.compute_dtype)
         if isinstance(self.transfer, Transfer):
-            return sampled(self.transfer, self.grid, dtype)
+            return sampled(self.transfer, self.grid, dtype, _check_finite)
         assert self.transfer is not None
-        values = self.transfer(*self.grid.wavenumbers())
+        values = self._called(self.transfer)
         items = values if isinstance(values, tuple) else (values,)
         return tuple(self._checked(item, dtype) for item in items)
+
+    def _called(self, transfer: Callable[..., Any]) -> Any:
+        """What a callable makes of the wavenumbers."""
+        count = len(self.axes)
+        given = f"{count} array{'s' if count > 1 else ''} of wavenumbers, one for each of axes {self.axes}"
+        return _checks.called(OP, "transfer", transfer, given, *self.grid.wavenumbers())
 
     def _checked(self, value: Any, dtype: str) -> np.ndarray[Any, Any]:
         if (
@@ -264,7 +270,15 @@ def _canonical_transfer(transfer: Any) -> tuple[tuple[ArraySpec, ...], tuple[str
 def _pad_width(value: Any) -> int | str:
     if isinstance(value, str):
         if value != "auto":
-            raise ValueError(f"{OP}: pad_width is {value!r}, but must be 'auto' or a number of cells")
+def _check_finite(transfer: Any, factor: np.ndarray[Any, Any]) -> None:
+    if not np.isfinite(factor).all():
+        raise ValueError(
+            f"{OP}: transfer {transfer} has the value {factor[~np.isfinite(factor)][0]} on this grid in "
+            f"{factor.dtype}, but must be finite at every wavenumber"
+        )
+
+
+            raise ValueError(f"{OP}: pad_width is {_checks.shown(value)}, but must be 'auto' or a number of cells")
         return value
     return _checks.shape(OP, (value,), "pad_width")[0]
 
@@ -292,7 +306,7 @@ def _build(
         "transfer": len(specs) if "transfer[0]" in names else None if transfer is None else transfer.count,
     }
     axes = _checks.axes(OP, axes, len(shape), counts)
-    steps = tuple(_checks.positive(OP, "spacing", h) for h in _checks.per_axis(OP, "spacing", spacing, len(axes)))
+    steps = tuple(_checks.length(OP, "spacing", h) for h in _checks.per_axis(OP, "spacing", spacing, len(axes)))
     widths = tuple(_pad_width(w) for w in _checks.per_axis(OP, "pad_width", pad_width, len(axes)))
     _checks.choice(OP, "pad_mode", pad_mode, PAD_MODES)
     transform.check_lengths(OP, "x", shape, axes)
@@ -304,6 +318,7 @@ def _build(
     grid = Grid.of_axes(padded, steps, halved, axes, len(shape))
     if transfer is not None:
         transfer.fit(len(axes))
+    _checks.fits_memory(OP, "pad_width", pad_width, padded, "complex128")
     real = transform.real_part_of(out_dtype)
     operands = [Operand("x", ArraySpec(shape, _checks.dtype(OP, dtype)), compute)]
     for spec, name in zip(specs, names, strict=True):

@@ -229,8 +229,7 @@ def _build(
 ) -> SpectralConvPlan:
     shape = _checks.shape(OP, shape)
     out_dtype = _checks.inexact_dtype(OP, dtype, default=default)
-    if not isinstance(depthwise, bool | np.bool_):
-        raise TypeError(f"{OP}: depthwise is {depthwise!r}, but must be True or False")
+    depthwise = _checks.flag(OP, "depthwise", depthwise)
     targets = None if out_shape is None else transform.target_sizes(OP, out_shape)
     modes = _modes(weight, bool(depthwise))
     d = len(modes)
@@ -259,6 +258,7 @@ def _build(
         )
     chosen = _dispatch.select(OP, out_dtype, transform.device_kind(OP, device), backend)
     compute = _checks.compute_dtype(out_dtype)
+    _checks.fits_memory(OP, "out_shape", target, tuple(written), "complex128")
     halved = not compute.startswith("complex")
     for j, (m, n, k) in enumerate(zip(modes, grid, target, strict=True)):
         half = halved and j == d - 1
@@ -285,7 +285,7 @@ def _build(
         compute_dtype=compute,
         axes=axes,
         modes=modes,
-        depthwise=bool(depthwise),
+        depthwise=depthwise,
         halved=halved,
         transposed=False,
         forward=_methods(grid, modes, halved),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -270,7 +270,7 @@ def _of_vector(
 
 def _component_shape(op: str, shape: Any) -> tuple[tuple[int, ...], bool]:
     """Shape of one component, and whether `shape` lists the shapes of components that are arrays of their own."""
-    if isinstance(shape, Sequence) and shape and all(isinstance(part, Iterable) for part in shape):
+    if _checks.entries(shape) and all(isinstance(part, Iterable) for part in shape):
         parts = [_checks.shape(op, part) for part in shape]
         for j, part in enumerate(parts):
             if part != parts[0]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -137,7 +136,8 @@ def prepare(
     stable_dt = _stable_dt(setup, arrays) if setup.diffusivities else setup.stable_dt
     if dt > stable_dt:
         stability.judge(op, dt, stable_dt, _in_words(setup.terms, integrator), on_unstable, stacklevel)
-    return setup.plan(dt, _count(op, steps), stable_dt), arrays
+    count = _checks.integer(op, "steps", steps, 1, _checks.MOST_STEPS)
+    return setup.plan(dt, count, stable_dt), arrays
 
 
 def _specified(op: str, prefix: str, term: Term, arrays: list[Any]) -> Term:
@@ -204,7 +204,7 @@ def _setup(
     listed = _axes(op, axes, len(shape), dx, terms)
     order = sorted(range(len(listed)), key=listed.__getitem__)
     sorted_axes = tuple(listed[j] for j in order)
-    steps_of_axis = tuple(_checks.positive(op, "dx", h) for h in _checks.per_axis(op, "dx", dx, len(listed)))
+    steps_of_axis = tuple(_checks.length(op, "dx", h) for h in _checks.per_axis(op, "dx", dx, len(listed)))
     spacing = tuple(steps_of_axis[j] for j in order)
     conditions = boundary.sides(op, bc, listed, len(shape))
     u = _arrays.Operand("u", _arrays.ArraySpec(shape, _arrays.dtype_name(dtype)), _checks.compute_dtype(result))
@@ -237,16 +237,6 @@ def _axes(op: str, axes: Any, ndim: int, dx: Any, terms: Named) -> tuple[int, ..
     if len(found) > 3:
         raise ValueError(f"{op}: axes has {len(found)} entries, but must have 1 to 3")
     return found
-
-
-def _count(op: str, steps: Any) -> int:
-    try:
-        count = operator.index(steps)
-    except TypeError as error:
-        raise TypeError(f"{op}: steps is {steps!r}, but must be an integer") from error
-    if count < 1:
-        raise ValueError(f"{op}: steps is {count}, but must be at least 1")
-    return count
 
 
 def _canonical(operands: _Operands, prefix: str, term: Term, order: list[int]) -> Term:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from spectralops import _checks
 
 __all__ = ["Advection", "Diffusion", "Pointwise", "SelfAdvection", "Source"]
@@ -157,6 +159,14 @@ class Pointwise:
     """
 
     function: Callable[[Any], Any]
+
+    def __call__(self, u: Any) -> Any:
+        """What the function makes of u, which must be real numbers."""
+        rate = _checks.called("Pointwise", "function", self.function, "the field as its only argument", u)
+        kind = (rate.dtype if hasattr(rate, "dtype") else np.asarray(rate).dtype).kind
+        if kind not in "biuf":
+            raise TypeError(f"Pointwise: function returned {_checks.shown(rate)}, but must return real numbers")
+        return rate
 
     def __post_init__(self) -> None:
         if not callable(self.function):

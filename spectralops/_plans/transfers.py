@@ -162,7 +162,7 @@ class Derivative(Transfer):
             chosen = [(m, each) for m, each in zip(self.orders, k, strict=True) if m]
         if not any(m for m, _ in chosen):
             return (np.ones((1,) * k[0].ndim),)
-        return tuple((-1.0) ** (m // 2) * each**m * (1j if m % 2 else 1.0) for m, each in chosen)
+        return tuple((-1.0 if m // 2 % 2 else 1.0) * each**m * (1j if m % 2 else 1.0) for m, each in chosen)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,9 +40,10 @@ def array_spec(op: str, name: str, value: Any) -> ArraySpec:
     return spec
 
 
-def device_kind(op: str, device: str) -> str:
+def device_kind(op: str, device: Any) -> str:
     """``"cpu"`` or ``"cuda"`` of a device name such as ``"cuda:0"``."""
-    return _checks.choice(op, "device", str(device).partition(":")[0], ("cpu", "cuda"))
+    name = device if isinstance(device, int) else str(device).partition(":")[0]  # also of an object that is a device
+    return _checks.choice(op, "device", name, ("cpu", "cuda"))
 
 
 def check_lengths(op: str, name: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:

@@ -54,7 +54,7 @@ def _lengths(
     else:
         sizes, result = _one(op, shape, size, axes)
     if kind not in (1, 2, 3, 4):
-        raise ValueError(f"{op}: type is {kind!r}, but must be 1, 2, 3 or 4")
+        raise ValueError(f"{op}: type is {_checks.shown(kind)}, but must be 1, 2, 3 or 4")
     if kind == 1 and "dct" in op and min(sizes, default=2) < 2:
         raise ValueError(
             f"{op}: the transform has lengths {sizes}, but must have at least 2 along each axis for type 1"
@@ -118,10 +118,7 @@ def _default_length(op: str, shape: tuple[int, ...], axis: int, halved: bool, na
 
 
 def _integer(op: str, name: str, value: Any) -> int:
-    try:
-        return operator.index(value)
-    except TypeError as error:
-        raise TypeError(f"{op}: {name} is {value!r}, but must be an integer") from error
+    return _checks.integer(op, name, value)
 
 
 def _integers(op: str, name: str, value: Any) -> tuple[int, ...]:
@@ -129,7 +126,7 @@ def _integers(op: str, name: str, value: Any) -> tuple[int, ...]:
     try:
         return tuple(operator.index(item) for item in items)
     except TypeError as error:
-        raise TypeError(f"{op}: {name} is {value!r}, but must be integers") from error
+        raise TypeError(f"{op}: {name} is {_checks.shown(value)}, but must be integers") from error
 
 
 @lru_cache(maxsize=512)
@@ -162,7 +159,8 @@ def spelled(op: str, sizes: tuple[int, ...], axes: tuple[int, ...]) -> tuple[Any
 def no_workers(op: str, library: str, workers: object) -> None:
     """Refuse a number of threads where it would have no effect."""
     if workers is not None:
-        raise ValueError(f"{op}: workers is {workers!r}, but must be None for {library} arrays, where it has no effect")
+        given = _checks.shown(workers)
+        raise ValueError(f"{op}: workers is {given}, but must be None for {library} arrays, where it has no effect")
 
 
 def no_plan(op: str, library: str, plan: object) -> None:

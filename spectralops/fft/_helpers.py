@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
 import scipy.fft
 
+from spectralops import _checks
 from spectralops.fft._engines import shift
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
@@ -71,12 +71,7 @@ def rfftfreq(n: int, d: float = 1.0, *, xp: Any = None, device: Any = None) -> A
 
 
 def _frequencies(name: str, n: Any, d: Any, xp: Any, device: Any) -> Any:
-    try:
-        n = operator.index(n)
-    except TypeError as error:
-        raise TypeError(f"{name}: n is {n!r}, but must be an integer") from error
-    if n < 1:
-        raise ValueError(f"{name}: n is {n}, but must be at least 1")
+    n = _checks.integer(name, "n", n, 1)
     if d == 0:
         raise ValueError(f"{name}: d is {d}, but must not be zero")
     if xp is not None and xp.__name__.endswith("cupy"):  # its functions take no device
