@@ -301,16 +301,7 @@ def _plan(
         scale,
         kind,
         width,
-        polynomial.default_steps(spacing, scale, kind, width) if n_steps is None else _steps(n_steps),
-    if n_steps is None:
-        count = polynomial.default_steps(spacing, scale, kind, width)
-        if count > MOST_STEPS:
-            raise ValueError(
-                f"{OP}: filter_scale is {scale} for dx = {_checks.shown(dx)}, which takes {count:.3g} Laplacians, but "
-                f"must take at most {MOST_STEPS}; filter on a coarser grid"
-            )
-    else:
-        count = _checks.integer(OP, "n_steps", n_steps, 1, MOST_STEPS)
+        count,
         backend,
         transform.device_kind(OP, device),
     )

@@ -231,7 +231,7 @@ def _build(
     out_dtype = _checks.inexact_dtype(OP, dtype, default=default)
     depthwise = _checks.flag(OP, "depthwise", depthwise)
     targets = None if out_shape is None else transform.target_sizes(OP, out_shape)
-    modes = _modes(weight, bool(depthwise))
+    modes = _modes(weight, depthwise)
     d = len(modes)
     sizes = None if isinstance(targets, int) or targets is None else len(targets)
     axes = _checks.axes(OP, axes, len(shape), {"weight's modes": d, "out_shape": sizes})
