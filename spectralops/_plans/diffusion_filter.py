@@ -16,10 +16,10 @@ from spectralops._plans.memo import memoised
 __all__ = ["DiffusionFilterPlan", "Metric", "plan_diffusion_filter"]
 
 OP = "diffusion_filter"
-
-# A number, or the name of the operand that holds the values.
 # Far more than any use, and few enough for the coefficients to be found in a second.
 MOST_STEPS = 10_000
+
+# A number, or the name of the operand that holds the values.
 Value: TypeAlias = float | str
 
 
@@ -289,6 +289,15 @@ def _plan(
     if masked is not None:
         specs["mask"] = masked
     faces = None if metric is None else _face_values(metric, sizes, len(where), specs)
+    if n_steps is None:
+        count = polynomial.default_steps(spacing, scale, kind, width)
+        if count > MOST_STEPS:
+            raise ValueError(
+                f"{OP}: filter_scale is {scale} for dx = {_checks.shown(dx)}, which takes {count:.3g} Laplacians, but "
+                f"must take at most {MOST_STEPS}; filter on a coarser grid"
+            )
+    else:
+        count = _checks.integer(OP, "n_steps", n_steps, 1, MOST_STEPS)
     return _build(
         sizes,
         _checks.dtype(OP, dtype, "u"),

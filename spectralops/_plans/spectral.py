@@ -267,9 +267,6 @@ def _canonical_transfer(transfer: Any) -> tuple[tuple[ArraySpec, ...], tuple[str
     )
 
 
-def _pad_width(value: Any) -> int | str:
-    if isinstance(value, str):
-        if value != "auto":
 def _check_finite(transfer: Any, factor: np.ndarray[Any, Any]) -> None:
     if not np.isfinite(factor).all():
         raise ValueError(
@@ -278,6 +275,9 @@ def _check_finite(transfer: Any, factor: np.ndarray[Any, Any]) -> None:
         )
 
 
+def _pad_width(value: Any) -> int | str:
+    if isinstance(value, str):
+        if value != "auto":
             raise ValueError(f"{OP}: pad_width is {_checks.shown(value)}, but must be 'auto' or a number of cells")
         return value
     return _checks.shape(OP, (value,), "pad_width")[0]
@@ -315,10 +315,10 @@ def _build(
     halved = not compute.startswith("complex")
     pad = tuple(_widths(shape[axis], width) for axis, width in zip(axes, widths, strict=True))
     padded = tuple(shape[axis] + sum(width) for axis, width in zip(axes, pad, strict=True))
+    _checks.fits_memory(OP, "pad_width", pad_width, padded, "complex128")
     grid = Grid.of_axes(padded, steps, halved, axes, len(shape))
     if transfer is not None:
         transfer.fit(len(axes))
-    _checks.fits_memory(OP, "pad_width", pad_width, padded, "complex128")
     real = transform.real_part_of(out_dtype)
     operands = [Operand("x", ArraySpec(shape, _checks.dtype(OP, dtype)), compute)]
     for spec, name in zip(specs, names, strict=True):

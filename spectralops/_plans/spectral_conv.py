@@ -258,7 +258,6 @@ def _build(
         )
     chosen = _dispatch.select(OP, out_dtype, transform.device_kind(OP, device), backend)
     compute = _checks.compute_dtype(out_dtype)
-    _checks.fits_memory(OP, "out_shape", target, tuple(written), "complex128")
     halved = not compute.startswith("complex")
     for j, (m, n, k) in enumerate(zip(modes, grid, target, strict=True)):
         half = halved and j == d - 1
@@ -273,6 +272,7 @@ def _build(
         written[axis] = k
     if not depthwise:
         written[len(shape) - d - 1] = weight.shape[1]
+    _checks.fits_memory(OP, "out_shape", target, tuple(written), "complex128")
     real = transform.real_part_of(out_dtype)
     kind = _checks.complex_dtype(real) if weight.dtype.startswith("complex") else real
     return SpectralConvPlan(
