@@ -47,7 +47,9 @@ def assemble(file: str) -> str:
 
 def function(kernel: Kernel, device: int, shared_limit: int) -> Any:
     """The compiled function of a kernel on the current CUDA device, compiled at most once even by many threads."""
-    key = (device, kernel.file, kernel.name, kernel.options, kernel.shared > STATIC_SHARED_BYTES)
+    key = (
+        device, kernel.file, kernel.name, kernel.options, kernel.shared > STATIC_SHARED_BYTES, kernel.cooperative
+    )  # fmt: skip
     with _lock:
         found = _functions.get(key)
         if found is None:
@@ -63,7 +65,10 @@ def _compile(kernel: Kernel, shared_limit: int) -> Any:
     import cupy
 
     module = cupy.RawModule(
-        code=assemble(kernel.file), options=(*OPTIONS, *kernel.options), name_expressions=(kernel.name,)
+        code=assemble(kernel.file),
+        options=(*OPTIONS, *kernel.options),
+        name_expressions=(kernel.name,),
+        enable_cooperative_groups=kernel.cooperative,
     )
     found = module.get_function(kernel.name)
     if kernel.shared > STATIC_SHARED_BYTES:

@@ -8,17 +8,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spectralops._cuda import launch
+from spectralops._cuda.marches import ALIGNMENT, MOST_LEVELS, March
 from spectralops._cuda.stages import Layout, Stages
 
 if TYPE_CHECKING:
     from spectralops._cuda.launch import Runner
     from spectralops._plans.steps import StepPlan
 
-__all__ = ["convection_step", "diffuse_convect_step", "diffusion_step", "pde_step"]
+__all__ = ["algorithm", "convection_step", "diffuse_convect_step", "diffusion_step", "pde_step"]
 
+# The scratch memory of a march starts with the counter of the barrier between passes.
+COUNTER_BYTES = 256
 # Plans whose kernels and values are kept ready.
 CAPACITY = 256
-_prepared: OrderedDict[Any, Stages] = OrderedDict()
+_prepared: OrderedDict[Any, Stages | March] = OrderedDict()
+
+
+def algorithm(plan: StepPlan) -> str:
+    """How this plan runs, in words."""
+    if March.covers(plan):
+        return (
+            f"kernels compiled for this step on first use: up to {MOST_LEVELS[len(plan.geometry.axes)]} steps per pass "
+            "over memory, in registers"
+        )
+    return "a kernel compiled for this step on first use: one pass over memory per stage"
 
 
 def pde_step(plan: StepPlan, u: Any, *fields: Any, out: Any, workers: int) -> None:
@@ -27,30 +40,76 @@ def pde_step(plan: StepPlan, u: Any, *fields: Any, out: Any, workers: int) -> No
         return
     runner = launch.runner(plan.op, out)
     u = _contiguous(u)
-    stages = _stages(plan, fields)
-    values = stages.values.copy()
-    for k, operand in enumerate(stages.operands):
+    ready = _ready(plan, fields)
+    if isinstance(ready, March):
+        _march(runner, ready, u, out)
+        return
+    values = ready.values.copy()
+    for k, operand in enumerate(ready.operands):
         values["fields"]["data"][k] = _address(fields[operand - 1])
-    INTEGRATORS[plan.integrator](_Steps(runner, stages, values, u, out))
+    INTEGRATORS[plan.integrator](_Steps(runner, ready, values, u, out))
 
 
 diffusion_step = convection_step = diffuse_convect_step = pde_step
 
 
-def _stages(plan: StepPlan, fields: tuple[Any, ...]) -> Stages:
-    key = (id(plan), tuple(field.strides for field in fields))
+def _ready(plan: StepPlan, fields: tuple[Any, ...]) -> Stages | March:
+    """The plan's kernels and values, found again by the plan itself and the strides of its coefficients."""
+    key = (id(plan), tuple([field.strides for field in fields]))
     found = _prepared.get(key)
     if found is None or found.plan is not plan:
-        found = Stages(plan, Layout.of(plan.in_shape, plan.geometry.axes, fields))
+        if March.covers(plan):
+            found = March(plan)
+        else:
+            found = Stages(plan, Layout.of(plan.in_shape, plan.geometry.axes, fields))
         _prepared[key] = found
         while len(_prepared) > CAPACITY:
             _prepared.popitem(last=False)
     return found
 
 
+def _march(runner: Runner, march: March, u: Any, out: Any) -> None:
+    aligned = _address(u) % ALIGNMENT == 0 and _address(out) % ALIGNMENT == 0
+    passes = march.passes(runner.device(), aligned)
+    spare = out
+    if len(passes) > 1 or passes[0].passes > 1:
+        memory = runner.workspace(COUNTER_BYTES + out.nbytes)
+        spare = memory[COUNTER_BYTES : COUNTER_BYTES + out.nbytes].view(out.dtype).reshape(out.shape)
+    for k, one in enumerate(passes):
+        last = (len(passes) - k) % 2 == 1
+        target, other = (out, spare) if last else (spare, out)
+        if march.axes == 1:
+            runner.launch(one.kernel, u, target, np.int32(one.levels), one.grid, march.values)
+        elif march.axes == 2:
+            if one.passes > 1:
+                # Between its passes a launch writes where it does not end: never where it starts from, but for u.
+                _clear(memory[:COUNTER_BYTES])
+            runner.launch(
+                one.kernel,
+                u,
+                target,
+                other,
+                memory if one.passes > 1 else target,
+                np.int32(one.passes),
+                one.grid,
+                march.values,
+            )
+        else:
+            runner.launch(one.kernel, u, target, one.grid, march.values)
+        u = target
+
+
 def _contiguous(array: Any) -> Any:
     """The array in C order: itself, or a copy where it lies otherwise."""
     return array if array.flags.c_contiguous else array.copy(order="C")
+
+
+def _clear(array: Any) -> None:
+    """Zero memory without a kernel of its own."""
+    if isinstance(array, np.ndarray):
+        array.fill(0)
+    else:
+        array.data.memset_async(0, array.nbytes)
 
 
 def _address(array: Any) -> int:

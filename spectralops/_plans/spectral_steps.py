@@ -97,8 +97,8 @@ def choose(
     if method == "stencil":
         return method
     reason = refusal(geometry, terms)
-    if reason is None and backend == "cpu":
-        reason = "backend 'cpu' has stencils only"
+    if reason is None and backend in ("cpu", "cuda"):
+        reason = f"backend {backend!r} has stencils only"
     if method == "auto" and (reason or steps * STAGES[integrator] < AUTO_STAGES):
         return "stencil"
     if reason:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from spectralops import _compiler
 from spectralops._plans.schemes import Linear, Update
 
-__all__ = ["compiled_kernel", "refusal"]
+__all__ = ["compiled_kernel", "device_refusal", "refusal"]
 
 
 def compiled_kernel(update: Update, axes: tuple[int, ...], integrator: str) -> str | None:
@@ -43,3 +43,10 @@ def refusal(kernel: str | None, method: str) -> str:
     if kernel is None:
         return "no compiled kernel covers these terms"
     return _compiler.unavailable()
+
+
+def device_refusal(update: Update, method: str) -> str:
+    """Why the kernels of the CUDA backend do not run a step, in words; empty where they do."""
+    if method != "stencil":
+        return "the spectral method is no stencil"
+    return "a function of the caller's is no kernel" if update.pointwise else ""

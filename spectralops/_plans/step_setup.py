@@ -13,6 +13,8 @@ __all__ = ["Setup"]
 
 # Plans kept by their dt and number of steps.
 KEPT = 16
+# The plain backend that runs what the tuned one of its kind of device does not.
+PLAIN = {"cpu": "numpy", "cuda": "cupy"}
 
 
 @dataclass(slots=True)
@@ -42,7 +44,7 @@ class Setup:
     backend: str | None
     diffusivities: tuple[int, ...] = field(init=False)
     stable_dt: float = field(init=False)
-    _on_numpy: Geometry | None = field(init=False, default=None)
+    _plain: Geometry | None = field(init=False, default=None)
     _plans: dict[tuple[float, int, float], StepPlan] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -79,14 +81,21 @@ class Setup:
         return plan
 
     def _made(self, dt: float, steps: int, stable_dt: float) -> StepPlan:
-        """The plan, for NumPy where no compiled kernel runs it and the caller did not ask for one."""
+        """The plan, for the plain backend where no kernel runs it and the caller did not ask for one."""
         method = spectral_steps.choose(self.geometry, self.terms, self.integrator, steps, self.method, self.backend)
         plan = build(self.geometry, self.terms, self.integrator, dt, steps, method, stable_dt)
-        reason = step_kernels.refusal(plan.kernel, plan.method) if plan.backend == "cpu" else ""
+        reason = ""
+        if plan.backend == "cpu":
+            reason = step_kernels.refusal(plan.kernel, plan.method)
+        elif plan.backend == "cuda":
+            reason = step_kernels.device_refusal(plan.update, plan.method)
         if not reason:
             return plan
-        if self.backend == "cpu":
-            raise UnsupportedError(f"{plan.op}: backend is 'cpu', but must be 'numpy' for this step: {reason}")
-        if self._on_numpy is None:
-            self._on_numpy = replace(self.geometry, backend="numpy")
-        return replace(plan, geometry=self._on_numpy)
+        plain = PLAIN[plan.backend]
+        if self.backend == plan.backend:
+            raise UnsupportedError(
+                f"{plan.op}: backend is {self.backend!r}, but must be {plain!r} for this step: {reason}"
+            )
+        if self._plain is None:
+            self._plain = replace(self.geometry, backend=plain)
+        return replace(plan, geometry=self._plain)

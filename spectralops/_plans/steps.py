@@ -219,7 +219,7 @@ class StepPlan:
         ]
         lines.append(f"largest stable dt known while planning: {self.stable_dt:.6g}")
         lines += spectral_steps.in_words(self)
-        if self.backend == "cpu":
+        if self.backend in ("cpu", "cuda"):
             lines.append(f"runs: {_dispatch.algorithm(self)}")
         lines.append(f"at least {self.bytes_moved} bytes moved, {self.flops} operations")
         return "\n".join(lines)

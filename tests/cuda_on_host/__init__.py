@@ -30,7 +30,7 @@ BACKEND = "cuda-on-host"
 HEADER = Path(__file__).parent / "cuda_host.h"
 # No contraction, as the stencils' -fmad=false; what g++ sees of undefined behaviour is reported at run time.
 FLAGS = (
-    "-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-fno-omit-frame-pointer",
+    "-std=c++17", "-O0", "-fPIC", "-shared", "-ffp-contract=off", "-fno-omit-frame-pointer",
     "-fsanitize=undefined", "-static-libubsan", "-Wall", "-Wextra", "-Werror",
     "-Wno-unknown-pragmas", "-Wno-unused-function", "-Wno-unused-variable", "-Wno-maybe-uninitialized", "-Wno-psabi",
 )  # fmt: skip

@@ -201,7 +201,7 @@ inline T shuffle(unsigned mask, T value, F source) {
   memcpy(slots + 2 * lane, &value, sizeof(T));
   wait_for_warp(mask);
   const int from = source(int(lane));
-  if (from >= 0 && from < 32 && (block.lanes[first / 32] >> from & 1)) memcpy(&value, slots + 2 * from, sizeof(T));
+  if (from >= 0 && from < 32) memcpy(&value, slots + 2 * from, sizeof(T));
   return value;
 }
 

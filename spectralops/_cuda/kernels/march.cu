@@ -1,106 +1,194 @@
-// Several time steps of a linear stencil of width 1, and of Burgers' equation, in one pass over memory.
+// Several steps of a linear stencil of width 1, or of Burgers' equation, in one pass over memory.
 //
-// A warp owns a strip of 32 * V columns and marches along the rows. For each of LEVELS time levels it keeps the last
-// two rows in registers: the row that arrives from the level below completes the next row of the level above. What lies
-// within LEVELS cells of a strip's edge is computed by both neighbours, so that no warp waits for another. Neighbouring
-// columns come from the next lane.
+// A warp owns a strip of 32 * V columns and marches along axis 0. For each of LEVELS time levels it keeps the last two
+// rows in registers: the row that arrives from the level below completes the next row of the level above. What lies
+// within LEVELS cells of a strip's edge both neighbours compute, so that no warp waits for another. Neighbouring columns
+// come from the next lane; in three dimensions, rows of other warps come through shared memory.
 #include "march.cuh"
 
-// Where a thread's columns lie in memory, and which of them it stores.
-template <int V, bool ALIGNED>
-struct Columns {
-  index_t first;              // column of the first of the V cells, may lie beyond the grid
-  index_t from[ALIGNED ? 1 : V];  // where they are read, around or at the end where they lie beyond
-  bool stores;
-};
-
-template <typename T, int V, bool ALIGNED>
-SOPS_DEVICE Cells<T, V> load_row(const T* row, const Columns<V, ALIGNED>& columns) {
-  Cells<T, V> cells;
-  if constexpr (ALIGNED) {
-    load_vector<T, V>(row + columns.from[0], cells);
-  } else {
+// One dimension: rows that know nothing of one another, all levels of a strip at once.
+template <typename T, int V, int LEVELS, bool ALIGNED, bool WALLS, class RULE>
+__global__ void __launch_bounds__(MARCH_THREADS) march_line(const T* __restrict__ u, T* __restrict__ out, int levels,
+                                                            Grid<T, 1> p, Values<T, 1> values) {
+  constexpr int HALO = (LEVELS + V - 1) / V * V;
+  const index_t stride = (index_t)gridDim.x * (blockDim.x / 32);
+  for (index_t unit = (index_t)blockIdx.x * (blockDim.x / 32) + warp_of_block(); unit < p.units; unit += stride) {
+    const index_t row = unit / p.strips;
+    const auto columns = Columns<V, ALIGNED>::of(p, unit - row * p.strips, HALO);
+    Cells<T, V> cells = columns.load(u + row * p.n[0]);
+    for (int level = 0; level < levels; ++level) {
+      Cells<T, V> west, east;
+      beside(cells, west, east);
 #pragma unroll
-    for (int j = 0; j < V; ++j) cells.x[j] = load_number(row + columns.from[j]);
-  }
-  return cells;
-}
-
-template <typename T, int V, bool ALIGNED>
-SOPS_DEVICE void store_row(T* row, const Columns<V, ALIGNED>& columns, const Cells<T, V>& cells, index_t n) {
-  if (!columns.stores) return;
-  if constexpr (ALIGNED) {
-    if (columns.first < n) store_vector<T, V>(row + columns.first, cells);
-  } else {
-#pragma unroll
-    for (int j = 0; j < V; ++j)
-      if (columns.first + j < n) row[columns.first + j] = cells.x[j];
-  }
-}
-
-// One strip of one grid, rows [first, last), LEVELS steps.
-template <typename T, int V, int LEVELS, int AHEAD, bool ALIGNED, bool WALLS, class RULE>
-SOPS_DEVICE void march(const T* u, T* out, const Plane<T>& p, const Values<T, 2>& values, index_t first, index_t last,
-                       const Columns<V, ALIGNED>& columns) {
-  constexpr int UNROLL = AHEAD > 2 ? AHEAD : 2;
-  Cells<T, V> ring[LEVELS][2] = {}, ahead[AHEAD];
-  const index_t start = first - LEVELS;
-#pragma unroll
-  for (int k = 0; k < AHEAD; ++k) ahead[k] = load_row<T, V, ALIGNED>(u + p.row(start + k) * p.n1, columns);
-  for (index_t base = start; base < last + LEVELS; base += UNROLL) {
-#pragma unroll
-    for (int k = 0; k < UNROLL; ++k) {
-      const index_t row = base + k;
-      Cells<T, V> cells = ahead[k % AHEAD];
-      ahead[k % AHEAD] = load_row<T, V, ALIGNED>(u + p.row(row + AHEAD) * p.n1, columns);
-#pragma unroll
-      for (int level = 0; level < LEVELS; ++level) {
-        Cells<T, V>& north = ring[level][k & 1];
-        const Cells<T, V>& centre = ring[level][1 - (k & 1)];
-        const Cells<T, V> next = plane_step<T, V, WALLS, RULE>(north, centre, cells, row - level - 1, columns.first, p, values);
-        north = cells;
-        cells = next;
+      for (int k = 0; k < V; ++k) {
+        T low[1] = {west.x[k]}, high[1] = {east.x[k]};
+        const index_t at[1] = {columns.first + k};
+        cells.x[k] = next_level<WALLS, RULE>(cells.x[k], low, high, at, p, values);
       }
-      const index_t done = row - LEVELS;
-      if (done >= first && done < last) store_row<T, V, ALIGNED>(out + done * p.n1, columns, cells, p.n1);
+    }
+    columns.store(out + row * p.n[0], cells, p.n[0]);
+  }
+}
+
+// One strip of one plane, rows [first, last). Turn i reads row i into level 0; each level has its last three rows and
+// completes the row in the middle for the level above. The turns of the three slots are unrolled, so that a row stays in
+// its registers until it is overwritten.
+template <typename T, int V, int LEVELS, int AHEAD, bool ALIGNED, bool WALLS, class RULE>
+SOPS_DEVICE void march_strip(const T* u, T* out, const Grid<T, 2>& p, const Values<T, 2>& values, index_t first,
+                             index_t last, const Columns<V, ALIGNED>& columns) {
+  Cells<T, V> rows[LEVELS][3] = {}, ahead[AHEAD];
+  const index_t start = first - LEVELS;
+  Slices<T, 2> slices(u, p, start);
+#pragma unroll
+  for (int k = 0; k < AHEAD; ++k) ahead[k] = columns.load(slices.next());
+  for (index_t base = start; base < last + 2 * LEVELS; base += 3 * AHEAD) {
+#pragma unroll
+    for (int k = 0; k < 3 * AHEAD; ++k) {
+      const index_t turn = base + k;
+#pragma unroll
+      for (int level = LEVELS - 1; level >= 0; --level) {
+        const Cells<T, V>& north = rows[level][k % 3];
+        const Cells<T, V>& centre = rows[level][(k + 1) % 3];
+        const Cells<T, V>& south = rows[level][(k + 2) % 3];
+        Cells<T, V> next, west, east;
+        beside(centre, west, east);
+#pragma unroll
+        for (int j = 0; j < V; ++j) {
+          T low[2] = {north.x[j], west.x[j]}, high[2] = {south.x[j], east.x[j]};
+          const index_t at[2] = {turn - 2 * (level + 1), columns.first + j};
+          next.x[j] = next_level<WALLS, RULE>(centre.x[j], low, high, at, p, values);
+        }
+        if (level < LEVELS - 1) {
+          rows[level + 1 < LEVELS ? level + 1 : 0][k % 3] = next;
+        } else {
+          const index_t done = turn - 2 * LEVELS;
+          if (done >= first && done < last) columns.store(out + done * p.n[1], next, p.n[1]);
+        }
+      }
+      rows[0][k % 3] = ahead[k % AHEAD];
+      ahead[k % AHEAD] = columns.load(slices.next());
     }
   }
 }
 
+// `passes` passes of LEVELS steps each, all blocks waiting for one another in between: from u to out and spare by turns,
+// so that the last one ends in out.
 template <typename T, int V, int LEVELS, int AHEAD, bool ALIGNED, bool WALLS, class RULE>
-SOPS_DEVICE void march_pass(const T* u, T* out, const Plane<T>& p, const Values<T, 2>& values) {
+__global__ void __launch_bounds__(MARCH_THREADS) march_plane(const T* u, T* out, T* spare, unsigned* arrived, int passes,
+                                                             Grid<T, 2> p, Values<T, 2> values) {
   constexpr int HALO = (LEVELS + V - 1) / V * V, KEPT = 32 * V - 2 * HALO;
-  const int lane = threadIdx.x % 32, warps = blockDim.x / 32;
-  const index_t stride = (index_t)gridDim.x * warps;
-  for (index_t unit = (index_t)blockIdx.x * warps + threadIdx.x / 32; unit < p.units; unit += stride) {
-    const index_t band = unit / p.strips, strip = unit - band * p.strips;
-    const index_t grid = band / p.chunks, chunk = band - grid * p.chunks;
-    const index_t first = chunk * p.height, last = min(first + p.height, p.n0);
-    Columns<V, ALIGNED> columns;
-    columns.first = strip * KEPT - HALO + lane * V;
-    columns.stores = lane >= HALO / V && lane < 32 - HALO / V;
-#pragma unroll
-    for (int j = 0; j < (ALIGNED ? 1 : V); ++j) columns.from[j] = p.column(columns.first + j, ALIGNED ? V : 1);
-    const T* const from = u + grid * p.n0 * p.n1;
-    T* const to = out + grid * p.n0 * p.n1;
-    const bool walls = WALLS && ((!p.wraps[0] && (first <= LEVELS || last + LEVELS >= p.n0)) ||
-                                 (!p.wraps[1] && (strip == 0 || (strip + 1) * KEPT + HALO >= p.n1)));
-    if (walls)
-      march<T, V, LEVELS, AHEAD, ALIGNED, WALLS, RULE>(from, to, p, values, first, last, columns);
-    else
-      march<T, V, LEVELS, AHEAD, ALIGNED, false, RULE>(from, to, p, values, first, last, columns);
+  const index_t stride = (index_t)gridDim.x * (blockDim.x / 32);
+  for (int pass = 0; pass < passes; ++pass) {
+    T* const target = (passes - pass) % 2 ? out : spare;
+    for (index_t unit = (index_t)blockIdx.x * (blockDim.x / 32) + warp_of_block(); unit < p.units; unit += stride) {
+      const index_t band = unit / p.strips, strip = unit - band * p.strips;
+      const index_t grid = band / p.chunks, first = (band - grid * p.chunks) * p.height;
+      const index_t last = min(first + p.height, p.n[0]);
+      const auto columns = Columns<V, ALIGNED>::of(p, strip, HALO);
+      const T* const from = u + grid * p.cells();
+      T* const to = target + grid * p.cells();
+      const bool walls = WALLS && ((!p.wraps[0] && (first <= LEVELS || last + LEVELS >= p.n[0])) ||
+                                   (!p.wraps[1] && (strip == 0 || (strip + 1) * KEPT + HALO >= p.n[1])));
+      if (WALLS && walls)
+        march_strip<T, V, LEVELS, AHEAD, ALIGNED, WALLS, RULE>(from, to, p, values, first, last, columns);
+      else
+        march_strip<T, V, LEVELS, AHEAD, ALIGNED, false, RULE>(from, to, p, values, first, last, columns);
+    }
+    u = target;
+    if (pass + 1 < passes) wait_for_grid(arrived, (pass + 1) * gridDim.x);
   }
 }
 
-// `passes` passes of LEVELS steps each, all blocks waiting for one another in between: by turns from u to out or to
-// spare, so that the last one ends in out.
-template <typename T, int V, int LEVELS, int AHEAD, bool ALIGNED, bool WALLS, class RULE>
-__global__ void __launch_bounds__(MARCH_THREADS) march_plane(const T* u, T* out, T* spare, unsigned* arrived, int passes,
-                                                             Plane<T> p, Values<T, 2> values) {
-  for (int pass = 0; pass < passes; ++pass) {
-    T* const to = (passes - pass) % 2 ? out : spare;
-    march_pass<T, V, LEVELS, AHEAD, ALIGNED, WALLS, RULE>(u, to, p, values);
-    u = to;
-    if (pass + 1 < passes) wait_for_grid(arrived, (pass + 1) * gridDim.x);
+// Three dimensions: a block owns a tile of WARPS * R rows by a strip of columns and marches along axis 0.
+template <typename T, int V, int R, int WARPS, int LEVELS, bool ALIGNED, bool WALLS, class RULE>
+SOPS_DEVICE void march_tile(const T* u, T* out, const Grid<T, 3>& p, const Values<T, 3>& values, index_t first,
+                            index_t last, index_t top, const Columns<V, ALIGNED>& columns, T* shared) {
+  const int lane = threadIdx.x % 32, warp = warp_of_block();
+  const index_t plane = p.n[1] * p.n[2];
+  Cells<T, V> ring[LEVELS][2][R] = {}, ahead[R];
+  index_t rows[R];
+#pragma unroll
+  for (int r = 0; r < R; ++r) rows[r] = p.read(1, top + warp * R + r) * p.n[2];
+  Slices<T, 3> slices(u, p, first - LEVELS);
+  const T* slice_ahead = slices.next();
+#pragma unroll
+  for (int r = 0; r < R; ++r) ahead[r] = columns.load(slice_ahead + rows[r]);
+  // The first and the last row of each warp, for each level and parity.
+  const auto edge = [&](int parity, int level, int of, int side) {
+    return shared + (((parity * LEVELS + level) * WARPS + of) * 2 + side) * (32 * V) + lane * V;
+  };
+  for (index_t base = first - LEVELS; base < last + LEVELS; base += 2) {
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      const index_t slice = base + k;
+      Cells<T, V> cells[R];
+#pragma unroll
+      for (int r = 0; r < R; ++r) cells[r] = ahead[r];
+      slice_ahead = slices.next();
+#pragma unroll
+      for (int r = 0; r < R; ++r) ahead[r] = columns.load(slice_ahead + rows[r]);
+#pragma unroll
+      for (int level = 0; level < LEVELS; ++level) {
+        store_vector<T, V>(edge(k, level, warp, 0), ring[level][1 - k][0]);
+        store_vector<T, V>(edge(k, level, warp, 1), ring[level][1 - k][R - 1]);
+      }
+      __syncthreads();
+#pragma unroll
+      for (int level = 0; level < LEVELS; ++level) {
+        Cells<T, V> above, below;
+        read_shared<T, V>(edge(k, level, warp > 0 ? warp - 1 : 0, 1), above);
+        read_shared<T, V>(edge(k, level, warp < WARPS - 1 ? warp + 1 : warp, 0), below);
+#pragma unroll
+        for (int r = 0; r < R; ++r) {
+          const Cells<T, V>& centre = ring[level][1 - k][r];
+          const Cells<T, V>& north = r > 0 ? ring[level][1 - k][r > 0 ? r - 1 : 0] : above;
+          const Cells<T, V>& south = r < R - 1 ? ring[level][1 - k][r < R - 1 ? r + 1 : r] : below;
+          Cells<T, V> next, west, east;
+          beside(centre, west, east);
+#pragma unroll
+          for (int j = 0; j < V; ++j) {
+            T low[3] = {ring[level][k][r].x[j], north.x[j], west.x[j]}, high[3] = {cells[r].x[j], south.x[j], east.x[j]};
+            const index_t at[3] = {slice - level - 1, top + warp * R + r, columns.first + j};
+            next.x[j] = next_level<WALLS, RULE>(centre.x[j], low, high, at, p, values);
+          }
+          ring[level][k][r] = cells[r];
+          cells[r] = next;
+        }
+      }
+      const index_t done = slice - LEVELS;
+      if (done < first || done >= last) continue;
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        const int row = warp * R + r;
+        if (row >= LEVELS && row < WARPS * R - LEVELS && top + row < p.n[1])
+          columns.store(out + done * plane + (top + row) * p.n[2], cells[r], p.n[2]);
+      }
+    }
+  }
+  __syncthreads();
+}
+
+template <typename T, int V, int R, int WARPS, int LEVELS, bool ALIGNED, bool WALLS, class RULE>
+__global__ void __launch_bounds__(32 * WARPS) march_volume(const T* __restrict__ u, T* __restrict__ out, Grid<T, 3> p,
+                                                           Values<T, 3> values) {
+  constexpr int HALO = (LEVELS + V - 1) / V * V, KEPT = 32 * V - 2 * HALO, TALL = WARPS * R - 2 * LEVELS;
+  extern __shared__ __align__(16) unsigned char raw[];
+  T* const shared = (T*)raw;
+  for (index_t unit = blockIdx.x; unit < p.units; unit += gridDim.x) {
+    index_t rest = unit / p.strips;
+    const index_t strip = unit - rest * p.strips, tile = rest % p.tiles;
+    rest /= p.tiles;
+    const index_t grid = rest / p.chunks, first = (rest - grid * p.chunks) * p.height;
+    const index_t last = min(first + p.height, p.n[0]), top = tile * TALL - LEVELS;
+    const auto columns = Columns<V, ALIGNED>::of(p, strip, HALO);
+    const T* const from = u + grid * p.cells();
+    T* const to = out + grid * p.cells();
+    const bool walls = WALLS && ((!p.wraps[0] && (first <= LEVELS || last + LEVELS >= p.n[0])) ||
+                                 (!p.wraps[1] && (tile == 0 || top + WARPS * R >= p.n[1])) ||
+                                 (!p.wraps[2] && (strip == 0 || (strip + 1) * KEPT + HALO >= p.n[2])));
+    if (WALLS && walls)
+      march_tile<T, V, R, WARPS, LEVELS, ALIGNED, WALLS, RULE>(from, to, p, values, first, last, top, columns, shared);
+    else
+      march_tile<T, V, R, WARPS, LEVELS, ALIGNED, false, RULE>(from, to, p, values, first, last, top, columns, shared);
   }
 }

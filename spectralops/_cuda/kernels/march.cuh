@@ -22,6 +22,19 @@ struct Pair<double> {
   typedef double2 type;
 };
 
+SOPS_DEVICE void unpack(float4 wide, float* x) {
+  x[0] = wide.x;
+  x[1] = wide.y;
+  x[2] = wide.z;
+  x[3] = wide.w;
+}
+SOPS_DEVICE void unpack(double2 wide, double* x) {
+  x[0] = wide.x;
+  x[1] = wide.y;
+}
+SOPS_DEVICE float4 packed(const float* x) { return make_float4(x[0], x[1], x[2], x[3]); }
+SOPS_DEVICE double2 packed(const double* x) { return make_double2(x[0], x[1]); }
+
 // Reads bypass the first-level cache: in a launch of several passes another block wrote there.
 template <typename T>
 SOPS_DEVICE T load_number(const T* from) {
@@ -32,31 +45,21 @@ SOPS_DEVICE void load_vector(const T* from, Cells<T, V>& cells) {
   typedef typename Pair<T>::type Wide;
   constexpr int N = sizeof(Wide) / sizeof(T);
 #pragma unroll
-  for (int j = 0; j < V; j += N) {
-    const Wide wide = __ldcg((const Wide*)(from + j));
-    cells.x[j] = wide.x;
-    cells.x[j + 1] = wide.y;
-    if constexpr (N == 4) {
-      cells.x[j + 2] = wide.z;
-      cells.x[j + 3] = wide.w;
-    }
-  }
+  for (int j = 0; j < V; j += N) unpack(__ldcg((const Wide*)(from + j)), cells.x + j);
+}
+template <typename T, int V>
+SOPS_DEVICE void read_shared(const T* from, Cells<T, V>& cells) {
+  typedef typename Pair<T>::type Wide;
+  constexpr int N = sizeof(Wide) / sizeof(T);
+#pragma unroll
+  for (int j = 0; j < V; j += N) unpack(*(const Wide*)(from + j), cells.x + j);
 }
 template <typename T, int V>
 SOPS_DEVICE void store_vector(T* to, const Cells<T, V>& cells) {
   typedef typename Pair<T>::type Wide;
   constexpr int N = sizeof(Wide) / sizeof(T);
 #pragma unroll
-  for (int j = 0; j < V; j += N) {
-    Wide wide;
-    wide.x = cells.x[j];
-    wide.y = cells.x[j + 1];
-    if constexpr (N == 4) {
-      wide.z = cells.x[j + 2];
-      wide.w = cells.x[j + 3];
-    }
-    *(Wide*)(to + j) = wide;
-  }
+  for (int j = 0; j < V; j += N) *(Wide*)(to + j) = packed(cells.x + j);
 }
 
 // ghost = scale * u + offset of the end cell, low and high side of an axis.
@@ -76,27 +79,45 @@ struct Values {
   T source;
 };
 
-template <typename T>
-struct Plane {
-  index_t n0, n1;
-  index_t height, chunks, strips, units;  // rows of a chunk; chunks and strips of a grid; strips in all
-  int wraps[2];
-  int held[2][2];
-  Wall<T> walls[2];
+// Grids of A stepped axes, the contiguous one last, behind one another in memory; and how they are cut up: `height`
+// slices of axis 0 a chunk, `tiles` of the middle axis, `strips` of the last, `units` of all these in all.
+template <typename T, int A>
+struct Grid {
+  index_t n[A];
+  index_t height, chunks, tiles, strips, units;
+  int wraps[A];
+  int held[A][2];
+  Wall<T> walls[A];
 
-  // Where a row is read: around, or at the end, whose value nobody looks at.
-  SOPS_DEVICE index_t row(index_t i) const {
-    if (i >= 0 && i < n0) return i;
-    if (!wraps[0]) return i < 0 ? 0 : n0 - 1;
-    const index_t rest = i % n0;
-    return rest < 0 ? rest + n0 : rest;
+  // Where index `i` of an axis is read, in groups of cells: around, or at the end, where nobody looks at the value.
+  SOPS_DEVICE index_t read(int axis, index_t i, index_t group = 1) const {
+    if (i >= 0 && i < n[axis]) return i;
+    if (!wraps[axis]) return i < 0 ? 0 : n[axis] - group;
+    while (i < 0) i += n[axis];
+    while (i >= n[axis]) i -= n[axis];
+    return i;
   }
-  // Likewise for columns, in groups.
-  SOPS_DEVICE index_t column(index_t j, index_t group) const {
-    if (j >= 0 && j < n1) return j;
-    if (!wraps[1]) return j < 0 ? 0 : n1 - group;
-    const index_t rest = j % n1;
-    return rest < 0 ? rest + n1 : rest;
+  SOPS_DEVICE index_t cells() const {
+    index_t count = n[0];
+#pragma unroll
+    for (int a = 1; a < A; ++a) count *= n[a];
+    return count;
+  }
+};
+
+// The slices of axis 0 one after another from `start` on, around or with the end repeated.
+template <typename T, int A>
+struct Slices {
+  const T* u;
+  index_t size, place, count, again;
+
+  SOPS_DEVICE Slices(const T* u, const Grid<T, A>& p, index_t start)
+      : u(u), size(p.cells() / p.n[0]), place(p.wraps[0] ? p.read(0, start) : start), count(p.n[0]),
+        again(p.wraps[0] ? 0 : count - 1) {}
+  SOPS_DEVICE const T* next() {
+    const T* const slice = u + (place < 0 ? 0 : place) * size;
+    place = place + 1 == count ? again : place + 1;
+    return slice;
   }
 };
 
@@ -145,37 +166,82 @@ SOPS_DEVICE T stepped(T u, const T* low, const T* high, const Values<T, N>& v) {
   return sum;
 }
 
-template <typename T, bool WALLS>
-SOPS_DEVICE T ghost_or(T value, bool beyond, T end, const Wall<T>& wall, int side) {
-  if (!WALLS || !beyond) return value;
-  const T scaled = wall.scale[side] * end;
-  return scaled + wall.offset[side];
-}
-
-// A row of the next level from three of this one: row `i`, columns from `j` on.
-template <typename T, int V, bool WALLS, class RULE>
-SOPS_DEVICE Cells<T, V> plane_step(const Cells<T, V>& north, const Cells<T, V>& centre, const Cells<T, V>& south, index_t i,
-                                   index_t j, const Plane<T>& p, const Values<T, 2>& values) {
-  const T west = __shfl_up_sync(~0u, centre.x[V - 1], 1), east = __shfl_down_sync(~0u, centre.x[0], 1);
-  const bool rows = WALLS && !p.wraps[0], columns = WALLS && !p.wraps[1];
-  Cells<T, V> next;
+// The next level of the cell `at` from its neighbours, which are replaced where they are ghosts.
+template <bool WALLS, class RULE, typename T, int A>
+SOPS_DEVICE T next_level(T u, T (&low)[A], T (&high)[A], const index_t (&at)[A], const Grid<T, A>& p,
+                         const Values<T, A>& values) {
+  bool kept = false;
+  if (WALLS) {
 #pragma unroll
-  for (int k = 0; k < V; ++k) {
-    const T u = centre.x[k];
-    const T low[2] = {ghost_or<T, WALLS>(north.x[k], rows && i == 0, u, p.walls[0], 0),
-                      ghost_or<T, WALLS>(k ? centre.x[k ? k - 1 : 0] : west, columns && j + k == 0, u, p.walls[1], 0)};
-    const T high[2] = {
-        ghost_or<T, WALLS>(south.x[k], rows && i == p.n0 - 1, u, p.walls[0], 1),
-        ghost_or<T, WALLS>(k < V - 1 ? centre.x[k < V - 1 ? k + 1 : 0] : east, columns && j + k == p.n1 - 1, u, p.walls[1], 1)};
-    next.x[k] = stepped<RULE>(u, low, high, values);
-    if (WALLS) {
-      const bool kept = (p.held[0][0] && i == 0) || (p.held[0][1] && i == p.n0 - 1) || (p.held[1][0] && j + k == 0) ||
-                        (p.held[1][1] && j + k == p.n1 - 1);
-      if (kept) next.x[k] = u;
+    for (int a = 0; a < A; ++a) {
+      const bool first = at[a] == 0, last = at[a] == p.n[a] - 1;
+      kept = kept || (first && p.held[a][0]) || (last && p.held[a][1]);
+      if (p.wraps[a]) continue;
+      const T below = p.walls[a].scale[0] * u, above = p.walls[a].scale[1] * u;
+      if (first) low[a] = below + p.walls[a].offset[0];
+      if (last) high[a] = above + p.walls[a].offset[1];
     }
   }
-  return next;
+  const T next = stepped<RULE>(u, low, high, values);
+  return kept ? u : next;
 }
+
+// Where a thread's columns lie in memory, and whether it stores them.
+template <int V, bool ALIGNED>
+struct Columns {
+  index_t first;                  // of the V cells; may lie beyond the grid
+  index_t from[ALIGNED ? 1 : V];  // where they are read
+  bool stores;
+
+  // Of a strip whose lanes hold `halo` columns more on each side than the strip has of its own.
+  template <typename T, int A>
+  SOPS_DEVICE static Columns of(const Grid<T, A>& p, index_t strip, int halo) {
+    const int lane = threadIdx.x % 32;
+    Columns columns;
+    columns.first = strip * (32 * V - 2 * halo) - halo + lane * V;
+    columns.stores = lane >= halo / V && lane < 32 - halo / V;
+#pragma unroll
+    for (int j = 0; j < (ALIGNED ? 1 : V); ++j) columns.from[j] = p.read(A - 1, columns.first + j, ALIGNED ? V : 1);
+    return columns;
+  }
+  template <typename T>
+  SOPS_DEVICE Cells<T, V> load(const T* row) const {
+    Cells<T, V> cells;
+    if constexpr (ALIGNED) {
+      load_vector<T, V>(row + from[0], cells);
+    } else {
+#pragma unroll
+      for (int j = 0; j < V; ++j) cells.x[j] = load_number(row + from[j]);
+    }
+    return cells;
+  }
+  template <typename T>
+  SOPS_DEVICE void store(T* row, const Cells<T, V>& cells, index_t n) const {
+    if (!stores) return;
+    if constexpr (ALIGNED) {
+      if (first < n) store_vector<T, V>(row + first, cells);
+    } else {
+#pragma unroll
+      for (int j = 0; j < V; ++j)
+        if (first + j < n) row[first + j] = cells.x[j];
+    }
+  }
+};
+
+// Neighbours of a row of cells along the last axis.
+template <typename T, int V>
+SOPS_DEVICE void beside(const Cells<T, V>& row, Cells<T, V>& west, Cells<T, V>& east) {
+  west.x[0] = __shfl_up_sync(~0u, row.x[V - 1], 1);
+  east.x[V - 1] = __shfl_down_sync(~0u, row.x[0], 1);
+#pragma unroll
+  for (int k = 1; k < V; ++k) {
+    west.x[k] = row.x[k - 1];
+    east.x[k - 1] = row.x[k];
+  }
+}
+
+// This thread's warp, in a way that lets the compiler know that it is the same for all of its lanes.
+SOPS_DEVICE int warp_of_block() { return __shfl_sync(~0u, (int)threadIdx.x / 32, 0); }
 
 // All blocks of a cooperative launch wait here until `count` have arrived in all.
 SOPS_DEVICE void wait_for_grid(unsigned* arrived, unsigned count) {

@@ -1,0 +1,227 @@
+"""Which steps march: several levels in one pass over memory, and how the grid is cut up for it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spectralops._cuda.launch import Device, Kernel, index_option
+from spectralops._cuda.stages import C_NAMES, NO_CONTRACTION
+
+if TYPE_CHECKING:
+    from spectralops._plans.steps import StepPlan
+
+__all__ = ["March", "Pass"]
+
+# Cells of a lane along the contiguous axis; levels of a pass; slices that are read ahead. By stepped axes.
+WIDTH = {1: 8, 2: 4, 3: 4}
+MOST_LEVELS = {1: 16, 2: 8, 3: 2}
+AHEAD = {True: 4, False: 1}
+ALIGNMENT = 16
+WARPS = 4
+# In three dimensions: rows of a thread, warps of a block.
+ROWS, TALL_WARPS = 2, 16
+# Warps for each scheduler (four a multiprocessor) below which more of them cost no time.
+SATURATION = {1: 6, 2: 3, 3: 1}
+# Slices of a chunk, which bounds what chunks compute twice.
+LEAST_HEIGHT = 4
+# A launch of several passes pays where a pass takes no longer than the launches it saves: up to this many cells.
+RESIDENT_BYTES = 16 << 20
+TAPS = {"none": 0, "both": 1, "low": 2, "high": 3, "each": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One launch: how many passes of how many levels, its kernel, and the struct of the grid."""
+
+    kernel: Kernel
+    levels: int
+    passes: int
+    grid: np.ndarray[Any, Any]
+
+
+class March:
+    """The marching kernels of a plan: constant coefficients, neighbours of width 1, along the last axes."""
+
+    def __init__(self, plan: StepPlan) -> None:
+        geometry, update = plan.geometry, plan.update
+        linear = update.linear
+        assert linear is not None
+        self.plan = plan
+        self.axes = len(geometry.axes)
+        self.real = np.dtype(plan.compute)
+        self.index = np.dtype(np.int32 if plan.index_bits == 32 else np.int64)
+        first = geometry.axes[0]
+        taps = dict.fromkeys(range(self.axes), "none")
+        values = self._values = np.zeros((), self._values_type())
+        values["center"] = 1.0 + linear.center.constant
+        for tap in linear.taps:
+            a = tap.axis - first
+            if len(tap.offsets) == 2:
+                taps[a] = "both"
+            else:
+                side = "low" if tap.offsets[0] < 0 else "high"
+                taps[a] = side if taps[a] == "none" else "each"
+            for k in tap.offsets:
+                values["low" if k < 0 else "high"][a] = tap.weight.constant
+        for part in update.transport:
+            values["speed"][part.axis - first] = part.factor
+        if update.sources:
+            rate, factor = update.sources[0]
+            values["source"] = rate * factor  # type: ignore[operator]
+        flags = ["true" if flag else "false" for flag in (update.transport, update.sources)]
+        self._rule = f"Rule<{', '.join([*flags, *(str(TAPS[taps[a]]) for a in range(self.axes))])}>"
+        self._walls = not all(layers[0][0].source == "wrap" for layers in geometry.ghosts if layers[0])
+        self.values = values
+
+    @staticmethod
+    def covers(plan: StepPlan) -> bool:
+        """Whether the kernels compute the step: Euler, taps next to the cell, at most Burgers' central term."""
+        geometry, update = plan.geometry, plan.update
+        linear, ndim = update.linear, len(geometry.shape)
+        if plan.integrator != "euler" or linear is None or update.diffusion or update.pointwise:
+            return False
+        if geometry.axes != tuple(range(ndim - len(geometry.axes), ndim)) or max(geometry.widths) != 1:
+            return False
+        weights = (linear.center, *(tap.weight for tap in linear.taps))
+        if any(weight.parts for weight in weights) or any(max(map(abs, tap.offsets)) > 1 for tap in linear.taps):
+            return False
+        if len(update.sources) > 1 or any(not isinstance(rate, float) for rate, _ in update.sources):
+            return False
+        if not update.transport:
+            return True
+        return len(update.transport) == len(geometry.axes) and all(
+            part.velocity is None and part.scheme == "central" and part.form == "advective" for part in update.transport
+        )
+
+    def _values_type(self) -> np.dtype[Any]:
+        one = (self.axes,)
+        return np.dtype(
+            [
+                ("center", self.real),
+                ("low", self.real, one),
+                ("high", self.real, one),
+                ("speed", self.real, one),
+                ("source", self.real),
+            ],
+            align=True,
+        )
+
+    def passes(self, device: Device, aligned: bool) -> tuple[Pass, ...]:
+        """The launches that advance all steps; `aligned`: u, the result and scratch memory start at 16 bytes."""
+        return _passes(self, device, aligned)
+
+    def schedule(self, device: Device, aligned: bool) -> tuple[Pass, ...]:
+        """As `passes`, not remembered."""
+        count, most = self.plan.steps, MOST_LEVELS[self.axes]
+        nbytes = math.prod(self.plan.in_shape) * self.real.itemsize
+        if self.axes == 2 and count >= 2 * most and nbytes <= RESIDENT_BYTES:
+            rest = count % most
+            together = [self._pass(device, aligned, most, count // most)]
+            return tuple(together + ([self._pass(device, aligned, rest, 1)] if rest else []))
+        number = -(-count // most)
+        cuts = [count * k // number for k in range(number + 1)]
+        return tuple(self._pass(device, aligned, b - a, 1) for a, b in zip(cuts, cuts[1:], strict=False))
+
+    def _pass(self, device: Device, aligned: bool, levels: int, passes: int) -> Pass:
+        shape = self.plan.in_shape
+        n = shape[len(shape) - self.axes :]
+        grids = math.prod(shape[: len(shape) - self.axes])
+        width = WIDTH[self.axes]
+        aligned = aligned and n[-1] % width == 0
+        most = MOST_LEVELS[1] if self.axes == 1 else levels
+        kept = 32 * width - 2 * (-(-most // width) * width)
+        strips = -(-n[-1] // kept)
+        tiles = -(-n[1] // (TALL_WARPS * ROWS - 2 * levels)) if self.axes == 3 else 1
+        height = n[0]
+        if self.axes > 1:
+            slots = device.multiprocessors * (4 if self.axes == 2 else 1)
+            height = _height(
+                n[0], grids * strips * tiles, levels, slots, SATURATION[min(levels, 2) if self.axes == 2 else 3]
+            )
+        chunks = -(-n[0] // height)
+        units = grids * strips * tiles * (chunks if self.axes > 1 else 1)
+        grid = self._grid(n, height, chunks, tiles, strips, units)
+        flags = [str(flag).lower() for flag in (aligned, self._walls)]
+        real = C_NAMES[self.plan.compute]
+        options = (NO_CONTRACTION, index_option(8 * self.index.itemsize))
+        block, shared, cooperative = 32 * WARPS, 0, False
+        if self.axes == 1:
+            parts = ["march_line", real, width, most, *flags, self._rule]
+            blocks = -(-units // WARPS)
+        elif self.axes == 2:
+            parts = ["march_plane", real, width, levels, AHEAD[levels == 1], *flags, self._rule]
+            blocks = -(-units // WARPS)
+            cooperative = passes > 1
+            if cooperative:
+                blocks = min(blocks, 2 * device.multiprocessors)
+        else:
+            parts = ["march_volume", real, width, ROWS, TALL_WARPS, levels, *flags, self._rule]
+            blocks, block = units, 32 * TALL_WARPS
+            shared = 2 * levels * TALL_WARPS * 2 * 32 * width * self.real.itemsize
+        name = f"{parts[0]}<{', '.join(map(str, parts[1:]))}>"
+        kernel = Kernel("march.cu", name, (min(blocks, 2**31 - 1),), (block,), shared, options, cooperative)
+        return Pass(kernel, levels, passes, grid)
+
+    def _grid(self, n: tuple[int, ...], height: int, chunks: int, tiles: int, strips: int, units: int) -> Any:
+        wall = np.dtype([("scale", self.real, (2,)), ("offset", self.real, (2,))], align=True)
+        one = (self.axes,)
+        grid = np.zeros(
+            (),
+            np.dtype(
+                [
+                    ("n", self.index, one),
+                    *((name, self.index) for name in ("height", "chunks", "tiles", "strips", "units")),
+                    ("wraps", np.int32, one),
+                    ("held", np.int32, (self.axes, 2)),
+                    ("walls", wall, one),
+                ],
+                align=True,
+            ),
+        )
+        grid["n"] = n
+        for name, value in (
+            ("height", height),
+            ("chunks", chunks),
+            ("tiles", tiles),
+            ("strips", strips),
+            ("units", units),
+        ):
+            grid[name] = value
+        geometry = self.plan.geometry
+        grid["held"] = geometry.held
+        # 1 * u + (-0) is u to the last bit, also for u = -0.
+        grid["walls"]["scale"], grid["walls"]["offset"] = 1.0, -0.0
+        for a, sides in enumerate(geometry.ghosts):
+            for side, layers in enumerate(sides):
+                if not layers:  # an axis along which nothing moves
+                    continue
+                rule = layers[0]
+                grid["wraps"][a] = rule.source == "wrap"
+                if (rule.scale, rule.offset) != (1.0, 0.0):
+                    grid["walls"]["scale"][a, side], grid["walls"]["offset"][a, side] = rule.scale, rule.offset
+        return grid
+
+
+@lru_cache(maxsize=256)
+def _passes(march: March, device: Device, aligned: bool) -> tuple[Pass, ...]:
+    return march.schedule(device, aligned)
+
+
+def _height(n: int, columns: int, levels: int, slots: int, saturation: int) -> int:
+    """Slices of a chunk that let `columns` marches of n slices end soonest on `slots` schedulers.
+
+    A march of h slices takes h + 2 * levels turns, and a scheduler with up to `saturation` marches no longer than
+    with one.
+    """
+    best, least = n, math.inf
+    for chunks in range(1, max(1, n // LEAST_HEIGHT) + 1):
+        height = -(-n // chunks)
+        turns = (height + 2 * levels) * max(saturation, -(-columns * chunks // slots))
+        if turns < least:
+            best, least = height, turns
+    return best
