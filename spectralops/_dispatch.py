@@ -85,6 +85,7 @@ SUPPORT: dict[tuple[str, str], Support] = {
     **_rows(
         ("diffusion_filter",),
         REALS,
+        cpu="_cpu.diffusion_filter",
         numpy="_plain.diffusion_filter",
         cupy="_plain.diffusion_filter",
         reference="_reference.diffusion_filter",

@@ -71,8 +71,10 @@ def diffusion_filter(
         Where to put the result: its shape, dtype, library and device, not overlapping an input.
     workers : int, optional
         Number of threads, as in :mod:`scipy.fft`.
-    backend : {"numpy", "cupy", "reference"}, optional
-        Who computes; by default the fastest for the array's device.
+    backend : {"cpu", "numpy", "cupy", "reference"}, optional
+        Who computes; by default the fastest for the array's device. "cpu" computes several Laplacians each time that
+        the field passes through the cache, with the bits of "numpy" whatever the number of threads; it takes up to
+        three axes.
 
     Returns
     -------

@@ -8,10 +8,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from spectralops import _arrays, _checks, _dispatch, boundary
+from spectralops import _arrays, _checks, _compiler, _dispatch, boundary
 from spectralops._arrays import ArraySpec, Operand
 from spectralops._plans import fields, polynomial, transform
 from spectralops._plans.memo import memoised
+from spectralops._plans.recurrence import Recurrence
+from spectralops.errors import UnsupportedError
 
 __all__ = ["DiffusionFilterPlan", "Metric", "plan_diffusion_filter"]
 
@@ -187,6 +189,11 @@ class DiffusionFilterPlan:
         """Whether one of the operands is a mask."""
         return any(operand.name == "mask" for operand in self.operands)
 
+    @property
+    def form(self) -> str:
+        """Which Laplacian: ``"open"``, ``"coast"`` with a mask, ``"flux"`` with a metric."""
+        return "flux" if self.metric is not None else "coast" if self.has_mask else "open"
+
     def response(self, s: Any) -> np.ndarray[Any, Any]:
         """The factor p(s) by which an eigenfunction of the Laplacian with eigenvalue -s is multiplied."""
         s = np.asarray(s, np.float64)
@@ -195,6 +202,10 @@ class DiffusionFilterPlan:
     def target(self, s: Any) -> np.ndarray[Any, Any]:
         """The transfer function that :meth:`response` approximates, at the squared wavenumber s."""
         return polynomial.target(np.asarray(s, np.float64), self.filter_scale, self.filter_shape, self.transition_width)
+
+    def recurrence(self, arrays: tuple[Any, ...], xp: Any) -> Recurrence:
+        """What an executor computes with, from the native operands, arrays of the library xp."""
+        return Recurrence.of(self, arrays, xp)
 
     def adjoint(self) -> DiffusionFilterPlan:
         """The plan of the adjoint operator A*, with <A u, w> = <u, A* w>: the same filter between areas."""
@@ -218,6 +229,8 @@ class DiffusionFilterPlan:
         ]
         if self.has_mask:
             lines.append("  mask: faces to cells that are False are closed, their values kept")
+        if self.backend == "cpu":
+            lines.append(f"  runs: {_dispatch.algorithm(self)}")
         lines.append(
             f"  moves at least {self.bytes_moved} bytes, {self.flops} operations, {self.index_bits}-bit offsets"
         )
@@ -372,6 +385,11 @@ def _build(
     device: str,
 ) -> DiffusionFilterPlan:
     chosen = _dispatch.select(OP, out_dtype, device, backend)
+    reason = _refusal(axes) if chosen == "cpu" else ""
+    if reason and backend == "cpu":
+        raise UnsupportedError(f"{OP}: backend is 'cpu', but must be 'numpy' for this filter: {reason}")
+    if reason:
+        chosen = "numpy"
     compute = _checks.compute_dtype(out_dtype)
     operands = [Operand("u", ArraySpec(shape, dtype), compute)]
     operands += [Operand(name, spec, "bool" if name == "mask" else compute) for name, spec in specs]
@@ -394,6 +412,13 @@ def _build(
         ),
         transposed=False,
     )
+
+
+def _refusal(axes: tuple[int, ...]) -> str:
+    """Why compiled kernels do not run a filter, in words; empty where they do."""
+    if len(axes) > 3:
+        return f"it is along {len(axes)} axes, and compiled kernels have at most 3"
+    return _compiler.unavailable()
 
 
 def operand_arrays(mask: Any, metric: Metric | None) -> tuple[Any, ...]:

@@ -50,6 +50,11 @@ KERNELS: dict[str, tuple[str, str]] = {
         for along in ("rows", "columns")
         for kind in ("even", "zero", "complex")
     },
+    **{
+        f"chebyshev_{form}_{dims}d": ("chebyshev", "qfffffffffqiii")
+        for form in ("open", "coast", "flux")
+        for dims in (1, 2, 3)
+    },
 }
 
 _lock = threading.RLock()
