@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +28,15 @@ __all__ = ["BACKEND", "HostRunner", "available", "backend", "build"]
 
 BACKEND = "cuda-on-host"
 HEADER = Path(__file__).parent / "cuda_host.h"
+ENGINE = HEADER.with_suffix(".cpp")
 # No contraction, as the stencils' -fmad=false; what g++ sees of undefined behaviour is reported at run time.
 FLAGS = (
-    "-std=c++17", "-O0", "-fPIC", "-shared", "-ffp-contract=off", "-fno-omit-frame-pointer",
-    "-fsanitize=undefined", "-static-libubsan", "-Wall", "-Wextra", "-Werror",
-    "-Wno-unknown-pragmas", "-Wno-unused-function", "-Wno-unused-variable", "-Wno-maybe-uninitialized", "-Wno-psabi",
+    "-std=c++17", "-fPIC", "-shared", "-ffp-contract=off", "-fno-omit-frame-pointer", "-fsanitize=undefined",
+    "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-Wno-unused-function", "-Wno-unused-variable", "-Wno-psabi",
 )  # fmt: skip
+# A kernel is linked to nothing: the engine, loaded before it, has all that it calls.
+KERNEL_FLAGS = (*FLAGS, "-O0", "-nostdlib")
+ENGINE_FLAGS = (*FLAGS, "-O1", "-static-libubsan", "-Wl,--whole-archive,-lubsan,--no-whole-archive")
 # Dynamic shared memory has no type of its own in C++.
 SHARED = re.compile(r"extern\s+__shared__\s+(?:__align__\(\d+\)\s+)?([\w ]+?)\s+(\w+)\[\];")
 CUDA_INCLUDE = re.compile(r"^[ \t]*#include <[^>]*>[ \t]*$", re.MULTILINE)
@@ -49,12 +52,10 @@ def translated(kernel: Kernel) -> str:
     text = CUDA_INCLUDE.sub("", module.assemble(kernel.file))
     text = SHARED.sub(r"\1* const \2 = static_cast<\1*>(cuda_host::dynamic_shared());", text)
     return (
-        f'#include "{HEADER}"\n#line 1 "{kernel.file}"\n{text}\n'
+        f'#include "{HEADER.name}"\n#line 1 "{kernel.file}"\n{text}\n'
         f"static constexpr auto the_kernel = &{kernel.name};\n"
         "static void call_it(void** arguments) { cuda_host::call(the_kernel, arguments); }\n"
-        'extern "C" size_t argument_size(size_t k) {\n'
-        "  using Signature = decltype(cuda_host::signature(the_kernel));\n"
-        "  return k < Signature::count ? Signature::sizes[k] : 0;\n}\n"
+        'extern "C" size_t argument_size(size_t k) { return cuda_host::argument_size(the_kernel, k); }\n'
         'extern "C" unsigned long run_kernel(const unsigned* g, size_t shared, void** arguments, int cooperative) {\n'
         "  cuda_host::reports = 0;\n"
         "  cuda_host::launch(call_it, dim3(g[0], g[1], g[2]), dim3(g[3], g[4], g[5]), shared, arguments, cooperative);\n"
@@ -70,24 +71,38 @@ def _folder() -> Path:
     return folder
 
 
-@lru_cache(maxsize=2048)
-def build(file: str, name: str, options: tuple[str, ...] = ()) -> Any:
-    """The library of one kernel instantiation."""
-    source = translated(Kernel(file, name, (1,), (1,)))
-    defines = tuple(option for option in options if option.startswith("-D"))
-    key = hashlib.sha256("\0".join((source, HEADER.read_text(), *FLAGS, *defines)).encode()).hexdigest()[:32]
+def _compiled(source: str, flags: tuple[str, ...], name: str) -> Path:
+    """The library made from a C++ source, built where no earlier run has."""
+    parts = (source, *(path.read_text() for path in (HEADER, ENGINE)), *flags)
     folder = _folder()
-    target = folder / f"{key}.so"
+    target = folder / f"{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:32]}.so"
     if not target.exists():
         with tempfile.TemporaryDirectory(dir=folder) as work:
-            path = Path(work) / "kernel.cpp"
+            path, built = Path(work) / "source.cpp", Path(work) / "built.so"
             path.write_text(source)
-            built = Path(work) / "kernel.so"
-            command = ["g++", *FLAGS, *defines, "-o", str(built), str(path)]
+            command = ["g++", f"-I{HEADER.parent}", "-o", str(built), str(path), *flags]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, f"{file}: {name}\n{done.stderr[-4000:]}"
+            assert done.returncode == 0, f"{name}\n{done.stderr[-4000:]}"
             built.replace(target)
-    library = ctypes.CDLL(str(target))
+    return target
+
+
+@cache
+def _engine() -> Any:
+    """The engine, whose symbols all kernels use."""
+    return ctypes.CDLL(str(_compiled(ENGINE.read_text(), ENGINE_FLAGS, ENGINE.name)), mode=ctypes.RTLD_GLOBAL)
+
+
+def build(file: str, name: str, options: tuple[str, ...] = ()) -> Any:
+    """The library of one kernel instantiation."""
+    defines = tuple(option for option in options if option.startswith("-D"))
+    return _library(translated(Kernel(file, name, (1,), (1,))), defines, f"{file}: {name}")
+
+
+@cache
+def _library(source: str, defines: tuple[str, ...], name: str) -> Any:
+    _engine()
+    library = ctypes.CDLL(str(_compiled(source, (*KERNEL_FLAGS, *defines), name)))
     library.argument_size.restype = ctypes.c_size_t
     library.argument_size.argtypes = [ctypes.c_size_t]
     library.run_kernel.restype = ctypes.c_ulong
