@@ -25,9 +25,10 @@ __all__ = ["BACKENDS", "SUPPORT", "Plan", "Support", "algorithm", "execute", "ob
 # Device kind of each backend, the preferred ones first.
 #   cpu        tuned executors in _cpu/
 #   numpy      plain pipelines in _plain/: what a user would write with NumPy and SciPy, the baseline
+#   cuda       tuned kernels in _cuda/
 #   cupy       the same modules on CuPy and cupyx.scipy
 #   reference  slow, obvious float64 in _reference/: the meaning of each operator
-BACKENDS: dict[str, str] = {"cpu": "cpu", "numpy": "cpu", "cupy": "cuda", "reference": "cpu"}
+BACKENDS: dict[str, str] = {"cpu": "cpu", "numpy": "cpu", "cuda": "cuda", "cupy": "cuda", "reference": "cpu"}
 
 REALS = FLOATS + HALVES
 ALL = FLOATS + COMPLEXES + HALVES
@@ -59,6 +60,8 @@ COMPILED_STEPS = (
     "diffusion, and Burgers in one or two dimensions with the central advective scheme; other steps run on numpy"
 )
 
+DEVICE_STEPS = "all but functions of the caller's and the spectral method, which run on cupy"
+
 SUPPORT: dict[tuple[str, str], Support] = {
     **_rows(
         SPECTRAL,
@@ -80,6 +83,7 @@ SUPPORT: dict[tuple[str, str], Support] = {
         (op, "cpu"): Support("spectralops._cpu.steps", REALS, COMPILED_STEPS)
         for op in ("diffusion_step", "diffuse_convect_step")
     },
+    **{(op, "cuda"): Support("spectralops._cuda.steps", REALS, DEVICE_STEPS) for op in STEPS},
     **_rows(STEPS, REALS, numpy="_plain.steps", cupy="_plain.steps", reference="_reference.steps"),
     **_rows(STENCILS, ALL, numpy="_plain.stencils", cupy="_plain.stencils", reference="_reference.stencils"),
     **_rows(

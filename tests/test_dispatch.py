@@ -38,10 +38,11 @@ def test_select_passes_over_backends_that_lack_the_dtype(monkeypatch: pytest.Mon
 
 
 def test_select_refuses_an_unknown_backend() -> None:
-    message = r"^fake: backend is 'gpu', but must be 'cpu', 'numpy', 'cupy' or 'reference'$"
+    message = r"^fake: backend is 'gpu', but must be 'cpu', 'numpy', 'cuda', 'cupy' or 'reference'$"
     with pytest.raises(ValueError, match=message):
         select("fake", "float32", "cpu", "gpu")
-    with pytest.raises(TypeError, match=r"^fake: backend is a int, but must be 'cpu', 'numpy', 'cupy' or 'reference'$"):
+    message = r"^fake: backend is a int, but must be 'cpu', 'numpy', 'cuda', 'cupy' or 'reference'$"
+    with pytest.raises(TypeError, match=message):
         select("fake", "float32", "cpu", 3)  # type: ignore[arg-type]
 
 

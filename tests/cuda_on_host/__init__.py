@@ -58,7 +58,8 @@ def translated(kernel: Kernel) -> str:
         'extern "C" size_t argument_size(size_t k) { return cuda_host::argument_size(the_kernel, k); }\n'
         'extern "C" unsigned long run_kernel(const unsigned* g, size_t shared, void** arguments, int cooperative) {\n'
         "  cuda_host::reports = 0;\n"
-        "  cuda_host::launch(call_it, dim3(g[0], g[1], g[2]), dim3(g[3], g[4], g[5]), shared, arguments, cooperative);\n"
+        "  const dim3 grid(g[0], g[1], g[2]), block(g[3], g[4], g[5]);\n"
+        "  cuda_host::launch(call_it, grid, block, shared, arguments, cooperative);\n"
         "  return cuda_host::reports;\n}\n"
     )
 
