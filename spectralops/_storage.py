@@ -196,7 +196,7 @@ class Netcdf(_File):
                 f"solve: u0 has dtype {self._spec.dtype}, but must be real to be saved as NetCDF; save to a .zarr path"
             )
         try:
-            import h5netcdf  # type: ignore[import-untyped]
+            import h5netcdf
         except ImportError as error:
             raise ImportError("solve: save_to is a NetCDF path, which needs h5netcdf; pip install h5netcdf") from error
         self._file = h5netcdf.File(self.path, "r+" if exists else "w")

@@ -59,13 +59,13 @@ def room(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-def run_time_imports(path: Path, at_module_level: bool = False) -> set[str]:
-    """Dotted names that a module imports outside TYPE_CHECKING blocks (and outside functions, on request)."""
+def imports(path: Path, at_module_level: bool = False, for_types: bool = False) -> set[str]:
+    """Dotted names that a module imports: on request not inside functions, and also in TYPE_CHECKING blocks."""
     tree = ast.parse(path.read_text())
     skipped = {
         id(node)
         for parent in ast.walk(tree)
-        if (isinstance(parent, ast.If) and "TYPE_CHECKING" in ast.dump(parent.test))
+        if (not for_types and isinstance(parent, ast.If) and "TYPE_CHECKING" in ast.dump(parent.test))
         or (at_module_level and isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef))
         for node in ast.walk(parent)
     }
@@ -87,7 +87,7 @@ def test_layers(path: Path) -> None:
     if room(path) in FACES:
         return
     allowed = MAY_IMPORT.get(room(path), PUBLIC | SIBLINGS.get(room(path), set()))
-    own = {name.split(".")[1] for name in run_time_imports(path) if name.startswith("spectralops.")}
+    own = {name.split(".")[1] for name in imports(path) if name.startswith("spectralops.")}
     assert own <= allowed, f"{path.name} imports {sorted(own - allowed)}"
 
 
@@ -102,17 +102,18 @@ SIBLINGS = {
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
 def test_array_libraries_load_late(path: Path) -> None:
     allowed = EXECUTOR_AT_IMPORT.get(room(path), AT_IMPORT)
-    heavy = {name.split(".")[0] for name in run_time_imports(path, at_module_level=True)} & HEAVY
+    heavy = {name.split(".")[0] for name in imports(path, at_module_level=True)} & HEAVY
     assert heavy <= allowed
 
 
 def test_no_cycles_between_modules() -> None:
+    """Not even for the sake of types: what two modules need of each other belongs into a third."""
     graph: dict[str, set[str]] = {}
     names = {".".join(("spectralops", *p.relative_to(ROOT).with_suffix("").parts)): p for p in modules()}
     for name, path in names.items():
         if path.name == "__init__.py":
             continue
-        found = run_time_imports(path, at_module_level=True)
+        found = imports(path, at_module_level=True, for_types=True)
         graph[name] = {
             other for other in names if other != name and any(f == other or f.startswith(other + ".") for f in found)
         }

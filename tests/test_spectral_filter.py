@@ -390,7 +390,7 @@ def test_explain_says_why_the_engine_is_not_used(monkeypatch):
     assert "runs: scipy.fft (the vector engine takes 1 to 3 axes, not 4)" in runs(2, 2, 2, 2, axes=(0, 1, 2, 3))
     assert "as many rows as a vector has lanes at a time" in runs(12)
     monkeypatch.setenv("SPECTRALOPS_NUMBA", "0")
-    assert "runs: scipy.fft (SPECTRALOPS_NUMBA=0 switches the vector engine off), " in runs(12)
+    assert "runs: scipy.fft (SPECTRALOPS_NUMBA=0 switches compiled kernels off), " in runs(12)
 
 
 @pytest.mark.parametrize("shape", [(3, 12, 20), (12,), (2, 3, 10, 12)])

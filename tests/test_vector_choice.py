@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from spectralops import _compiler
 from spectralops._cpu.vector import choice
 
 
@@ -58,14 +59,15 @@ def test_refusals_say_why(lengths: tuple[int, ...], batch: int, words: str) -> N
 
 def test_the_environment_switches_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECTRALOPS_NUMBA", "0")
-    assert choice.refusal((16,), 1) == "SPECTRALOPS_NUMBA=0 switches the vector engine off"
+    assert choice.refusal((16,), 1) == "SPECTRALOPS_NUMBA=0 switches compiled kernels off"
+    assert choice.transform_refusal((64, 256), (1,), "float32", False) == choice.refusal((16,), 1)
     monkeypatch.setenv("SPECTRALOPS_NUMBA", "1")
     assert choice.refusal((16,), 1) == ""
 
 
 def test_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "_installed", lambda: False)
-    assert choice.refusal((16,), 1) == "numba, which compiles the vector engine, is not installed"
+    monkeypatch.setattr(_compiler, "_installed", lambda: False)
+    assert choice.refusal((16,), 1) == "numba, which compiles kernels, is not installed"
 
 
 def test_the_choice_loads_nothing() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spectralops._cpu.vector.choice import unavailable
+from spectralops._compiler import unavailable
 
 __all__ = ["warmup"]
 

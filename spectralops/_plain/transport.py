@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from spectralops._plain.steps import Stage
     from spectralops._plans.schemes import Transport
 
 __all__ = ["closed_to_zero", "transport"]
 
 # Faces on either side of a face that its correction looks at.
 REACH = {"central": 0, "upwind": 0, "upwind3": 1, "weno5": 2}
+
+
+class Stage(Protocol):
+    """What these functions need of the stage of a step that they are part of."""
+
+    xp: Any
+    smallest_normal: Any
+
+    def number(self, value: float) -> Any: ...
+    def core(self, padded: Any) -> Any: ...
+    def padded_scratch(self, name: str) -> Any: ...
+    def cells(self, padded: Any, axis: int, first: int, last: int) -> Any: ...
+    def slab(self, array: Any, axis: int, first: int, last: int) -> Any: ...
+    def faces(self, name: str, axis: int, extra: int) -> Any: ...
+    def closed(self, axis: int, reach: int = 0) -> Any: ...
+    def difference(self, padded: Any, axis: int, reach: int) -> Any: ...
+    def add_divergence(self, flux: Any, axis: int, target: Any, operation: Any) -> None: ...
 
 
 def closed_to_zero(stage: Stage, array: Any, axis: int, reach: int = 0) -> None:

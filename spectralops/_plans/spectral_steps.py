@@ -17,21 +17,19 @@ Manual", SIAM (1995), and G. Strang, "The discrete cosine transform", SIAM Rev. 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from spectralops import boundary
 from spectralops._plans import stability, transform
+from spectralops._plans.geometry import Geometry
 from spectralops._plans.grid import Grid, sampled
 from spectralops._plans.schemes import DERIVATIVE, STAGES
 from spectralops._plans.terms import Advection, Diffusion, Field, SelfAdvection, Source, Term
 from spectralops.errors import UnsupportedError
 
-if TYPE_CHECKING:
-    from spectralops._plans.steps import Geometry, StepPlan
-
-__all__ = ["SpectralAdvance", "choose", "in_words", "refusal"]
+__all__ = ["SpectralAdvance", "choose", "refusal"]
 
 # method="auto" turns to the spectrum from this number of right-hand sides on. A forward and an inverse transform with
 # the product take as long as 30 to 120 sweeps of a compiled stencil, depending on size and precision, and as long as
@@ -148,14 +146,13 @@ class SpectralAdvance:
     steps: int
 
     @classmethod
-    def of(cls, plan: StepPlan) -> SpectralAdvance:
-        """The advance of a plan that :func:`refusal` has nothing against."""
-        geometry = plan.geometry
+    def of(cls, geometry: Geometry, terms: tuple[Term, ...], integrator: str, dt: float, steps: int) -> SpectralAdvance:
+        """The advance of a step that :func:`refusal` has nothing against."""
         kinds = [_kind(low, high) or "" for low, high in geometry.conditions]
         order = sorted(range(len(kinds)), key=lambda j: kinds[j] == "periodic")
-        nus = [term.nu for term in plan.terms if isinstance(term, Diffusion)]
-        rates = [term.rate for term in plan.terms if isinstance(term, Source)]
-        winds = [term for term in plan.terms if isinstance(term, Advection)]
+        nus = [term.nu for term in terms if isinstance(term, Diffusion)]
+        rates = [term.rate for term in terms if isinstance(term, Source)]
+        winds = [term for term in terms if isinstance(term, Advection)]
         return cls(
             shape=geometry.shape,
             walls=tuple((geometry.axes[j], kinds[j]) for j in order if kinds[j] != "periodic"),
@@ -166,9 +163,9 @@ class SpectralAdvance:
             advection=tuple((tuple(term.velocity[j] for j in order), term.scheme) for term in winds),
             rate=sum(rate for rate in rates if not isinstance(rate, Field)),
             sources=tuple(rate.operand for rate in rates if isinstance(rate, Field)),
-            integrator=plan.integrator,
-            dt=plan.dt,
-            steps=plan.steps,
+            integrator=integrator,
+            dt=dt,
+            steps=steps,
         )
 
     @property
@@ -276,15 +273,3 @@ class SpectralAdvance:
         if self.has_source_field:
             lines.append("source: transformed too, times the sum of the powers")
         return lines
-
-
-def in_words(plan: StepPlan) -> list[str]:
-    """Which method a plan takes and why, one fact a line."""
-    if plan.method == "spectral":
-        return plan.spectral.explain()
-    reason = refusal(plan.geometry, plan.terms)
-    stages = plan.steps * STAGES[plan.integrator]
-    other = (
-        f"cannot be taken, since {reason}" if reason else f"pays from {AUTO_STAGES} right-hand sides on, here {stages}"
-    )
-    return [f"method 'stencil': the same bits as single steps in NumPy; 'spectral' {other}"]

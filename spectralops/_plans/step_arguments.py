@@ -10,9 +10,10 @@ import numpy as np
 
 from spectralops import _arrays, _checks, _dispatch, boundary
 from spectralops._plans import schemes, stability, transform
+from spectralops._plans.geometry import geometry_of
 from spectralops._plans.memo import memoised
 from spectralops._plans.step_setup import Setup
-from spectralops._plans.steps import StepPlan, geometry_of
+from spectralops._plans.steps import StepPlan
 from spectralops._plans.terms import FORMS, SCHEMES, Advection, Diffusion, Field, Pointwise, SelfAdvection, Source, Term
 
 __all__ = ["Options", "advection", "prepare", "run"]

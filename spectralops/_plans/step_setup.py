@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from spectralops._plans import spectral_steps, stability, step_kernels
-from spectralops._plans.steps import Geometry, StepPlan, build
+from spectralops._plans.geometry import Geometry
+from spectralops._plans.steps import StepPlan, build
 from spectralops._plans.terms import Advection, Diffusion, Field, Term
 from spectralops.errors import UnsupportedError
 

@@ -3,69 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from spectralops import _arrays, _checks, _dispatch, boundary
 from spectralops._plans import schemes, spectral_steps
+from spectralops._plans.geometry import Geometry, geometry_of
 from spectralops._plans.spectral_steps import SpectralAdvance
 from spectralops._plans.step_kernels import compiled_kernel
 from spectralops._plans.terms import Advection, Diffusion, Field, Source, Term
 from spectralops.errors import UnsupportedError
 
-__all__ = ["Geometry", "StepPlan", "build", "geometry_of"]
-
-Ghosts: TypeAlias = tuple[tuple[tuple[boundary.GhostRule, ...], tuple[boundary.GhostRule, ...]], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Geometry:
-    """All of a step that does not depend on the values of its coefficients.
-
-    Attributes
-    ----------
-    op, backend : str
-        Operator and the executor that runs it.
-    operands : tuple of Operand
-        The field u, the array coefficients in the order of the call, the mask last.
-    shape : tuple of int
-        Shape of u and of the result.
-    dtype : str
-        Dtype of the result.
-    axes : tuple of int
-        Stepped axes of the array, sorted; the attributes below have one entry for each.
-    spacing : tuple of float
-        Cell size [L].
-    conditions : tuple of (low, high)
-        Boundary conditions.
-    widths : tuple of int
-        Ghost layers.
-    ghosts : tuple of (low, high)
-        Rule of each ghost layer, the innermost first.
-    constant : frozenset of int
-        Operands that do not vary along the stepped axes.
-    mask : int or None
-        Operand that says which cells are computed.
-    """
-
-    op: str
-    backend: str
-    operands: tuple[_arrays.Operand, ...]
-    shape: tuple[int, ...]
-    dtype: str
-    axes: tuple[int, ...]
-    spacing: tuple[float, ...]
-    conditions: tuple[boundary.Sides, ...]
-    widths: tuple[int, ...]
-    ghosts: Ghosts
-    constant: frozenset[int]
-    mask: int | None
-
-    @property
-    def held(self) -> tuple[tuple[bool, bool], ...]:
-        """Whether the end cells keep their value."""
-        return tuple((isinstance(low, boundary.Hold), isinstance(high, boundary.Hold)) for low, high in self.conditions)
+__all__ = ["StepPlan", "build"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +90,7 @@ class StepPlan:
     @property
     def spectral(self) -> SpectralAdvance:
         """What the executors of ``method="spectral"`` need to know."""
-        return SpectralAdvance.of(self)
+        return SpectralAdvance.of(self.geometry, self.terms, self.integrator, self.dt, self.steps)
 
     @property
     def compute(self) -> str:
@@ -218,32 +168,24 @@ class StepPlan:
             for axis, (low, high), width in zip(g.axes, g.conditions, g.widths, strict=True)
         ]
         lines.append(f"largest stable dt known while planning: {self.stable_dt:.6g}")
-        lines += spectral_steps.in_words(self)
+        lines += self._method_in_words()
         if self.backend in ("cpu", "cuda"):
             lines.append(f"runs: {_dispatch.algorithm(self)}")
         lines.append(f"at least {self.bytes_moved} bytes moved, {self.flops} operations")
         return "\n".join(lines)
 
+    def _method_in_words(self) -> list[str]:
+        """Which method is taken and why, one fact a line."""
+        if self.method == "spectral":
+            return self.spectral.explain()
+        reason = spectral_steps.refusal(self.geometry, self.terms)
+        pays, stages = spectral_steps.AUTO_STAGES, self.steps * schemes.STAGES[self.integrator]
+        other = f"cannot be taken, since {reason}" if reason else f"pays from {pays} right-hand sides on, here {stages}"
+        return [f"method 'stencil': the same bits as single steps in NumPy; 'spectral' {other}"]
+
     def __call__(self, u: Any, *operands: Any, out: Any = None, workers: int | None = None) -> Any:
         """Run the step on u and the array coefficients, in the order of the operator's arguments."""
         return _dispatch.execute(self, (u, *operands), out=out, workers=workers)
-
-
-def geometry_of(
-    op: str,
-    backend: str,
-    operands: tuple[_arrays.Operand, ...],
-    dtype: str,
-    axes: tuple[int, ...],
-    spacing: tuple[float, ...],
-    conditions: tuple[boundary.Sides, ...],
-    widths: tuple[int, ...],
-    constant: frozenset[int],
-    mask: int | None,
-) -> Geometry:
-    shape = operands[0].spec.shape
-    ghosts = boundary.ghosts(op, conditions, spacing, tuple(shape[axis] for axis in axes), widths)
-    return Geometry(op, backend, operands, shape, dtype, axes, spacing, conditions, widths, ghosts, constant, mask)
 
 
 def build(

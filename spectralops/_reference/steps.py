@@ -71,7 +71,7 @@ class System:
             if kind == "Source":
                 total += self.values(term.rate)  # type: ignore[union-attr]
             elif kind == "Pointwise":
-                total += term(u)  # type: ignore[union-attr]
+                total += term(u)  # type: ignore[operator]
             else:
                 for j, axis in enumerate(self.plan.geometry.axes):
                     self._add_along(term, kind, j, axis, u, total)
