@@ -21,6 +21,12 @@ from spectralops._plans.convolution_cost import Cost, Linear, choose, tile_candi
 from spectralops.errors import UnsupportedError
 
 
+@pytest.fixture
+def plain(monkeypatch):
+    """No compiled kernels: the cost model of NumPy and SciPy alone."""
+    monkeypatch.setenv("SPECTRALOPS_NUMBA", "0")
+
+
 def plan_of(x, kernel, **options):
     return so.plan_convolve(x, options.pop("dtype", "f8"), np.ones(kernel), **options)
 
@@ -84,13 +90,13 @@ class TestConvolvePlan:
         both = so.plan_convolve(30, "c16", np.ones(5, complex), mode="same", method="direct")
         assert both.flops == 8 * 30 * 5
 
-    def test_flops_of_transforms(self):
+    def test_flops_of_transforms(self, plain):
         """Three transforms of 64 points at 2.5 N log2 N, and six for each of 33 products."""
         assert plan_of((60,), (5,), method="fft").flops == 3 * 960 + 6 * 33
         complex_plan = so.plan_convolve(60, "c16", np.ones(5), method="fft")
         assert complex_plan.flops == 3 * 1920 + 6 * 65
 
-    def test_flops_of_tiles(self):
+    def test_flops_of_tiles(self, plain):
         """105 tiles of 16 points that give 12 outputs each."""
         plan = plan_of((1256,), (5,), method="tiles")
         assert plan.lengths == (16,)
@@ -107,25 +113,27 @@ class TestConvolvePlan:
         ("mode", "start", "outputs", "lengths"),
         [("full", 0, 109, 112), ("same", 4, 100, 105), ("valid", 9, 91, 100)],
     )
-    def test_shortest_transform(self, mode, start, outputs, lengths):
+    def test_shortest_transform(self, mode, start, outputs, lengths, plain):
         plan = plan_of((100,), (10,), mode=mode, method="fft")
         assert (plan.start, plan.outputs, plan.lengths) == ((start,), (outputs,), (lengths,))
 
-    def test_explain_auto(self):
+    def test_explain_auto(self, plain):
         plan = so.plan_convolve((2, 1000), "f4", np.ones(3, "f4"), mode="same")
         lines = plan.explain().splitlines()
         assert lines[0] == ("convolve on backend 'cpu': x float32[2, 1000] * kernel float32[3] -> float32[2, 1000]")
         assert lines[1] == "axes (1,), mode 'same', boundary 'fill' with 0.0, computed in float32"
         assert lines[2] == (
-            "method: direct, chosen by 'auto': shifted multiply-adds; a NaN reaches only the outputs that depend on it"
+            "method: direct, chosen by 'auto', by NumPy and SciPy: sums of products; "
+            "a NaN reaches only the outputs that depend on it"
         )
         times = re.fullmatch(r"cost model: direct (\S+) ms, fft (\S+) ms, tiles (\S+) ms", lines[3]).groups()
         assert [float(t) for t in times] == pytest.approx([1e3 * s for _, s in plan.seconds], rel=1e-2)
 
-    def test_explain_chosen(self):
+    def test_explain_chosen(self, plain):
         text = plan_of((9, 8), (5, 4), method="fft", boundary="wrap").explain()
         assert "boundary 'wrap'" in text
-        assert "method: fft, lengths 18x14, asked for: one transform per image; a NaN reaches its whole image" in text
+        method = "method: fft, lengths 18x14, asked for, by NumPy and SciPy: one transform per image"
+        assert f"{method}; a NaN reaches its whole image" in text
 
     def test_explain_tiles(self):
         assert "overlap-save; a NaN reaches the tiles that contain it" in plan_of((99,), (5,), method="tiles").explain()

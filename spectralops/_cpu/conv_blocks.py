@@ -7,7 +7,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from scipy import fft
 
 __all__ = ["backward", "batch_blocks", "forward", "pad", "part"]
 
@@ -62,6 +61,8 @@ def part(x: Array, index: tuple[slice, ...]) -> Array:
 
 def forward(x: Array, lengths: Sequence[int], axes: Sequence[int], halved: bool, workers: int = 1) -> Array:
     """Spectrum along `axes`, zeros appended up to `lengths`; the last axis first, while the others are short."""
+    from scipy import fft  # not needed where kernels are compiled, and slow to load
+
     one = fft.rfft if halved else fft.fft
     for n, axis in zip(reversed(lengths), reversed(axes), strict=True):
         x = one(x, n, axis=axis, workers=workers)
@@ -78,6 +79,8 @@ def backward(
     workers: int = 1,
 ) -> Array:
     """Inverse of :func:`forward`, cropped to a window along each axis as soon as it is transformed."""
+    from scipy import fft
+
     for j, (n, axis, window) in enumerate(zip(lengths, axes, windows, strict=True)):
         if halved and j == len(axes) - 1:
             spectrum = fft.irfft(spectrum, n, axis=axis, overwrite_x=True, workers=workers)

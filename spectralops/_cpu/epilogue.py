@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import special
 
 if TYPE_CHECKING:
     from spectralops._plans.epilogue import Epilogue
@@ -24,6 +23,8 @@ def _relu(y: Array) -> None:
 
 
 def _gelu(y: Array) -> None:
+    from scipy import special  # slow to load
+
     y *= 0.5 * (1 + special.erf(y * SQRT_HALF))
 
 
@@ -32,6 +33,8 @@ def _gelu_tanh(y: Array) -> None:
 
 
 def _silu(y: Array) -> None:
+    from scipy import special
+
     y *= special.expit(y)
 
 

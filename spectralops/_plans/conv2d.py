@@ -12,10 +12,19 @@ from spectralops import _checks, _dispatch
 from spectralops._arrays import ArraySpec, Operand
 from spectralops._plans import transform
 from spectralops._plans.conv2d_cost import Channels
-from spectralops._plans.convolution import METHODS, bytes_moved, explain_method, operand_dtype, result_dtype
+from spectralops._plans.convolution import (
+    METHODS,
+    bytes_moved,
+    explain_method,
+    machine_rates,
+    operand_dtype,
+    quickest,
+    result_dtype,
+)
 from spectralops._plans.convolution_cost import Cost, choose
 from spectralops._plans.epilogue import Epilogue
 from spectralops._plans.memo import memoised
+from spectralops._plans.vector_cost import Rates, Sums
 from spectralops.errors import UnsupportedError
 
 __all__ = ["Conv2dPlan", "build"]
@@ -169,7 +178,7 @@ class Conv2dPlan:
         padding = tuple(zip(before, after, strict=True))
         return _build(
             y, weight.spec, None, self.out_dtype, (1, 1), self.dilation, padding, "zeros", self.groups, None,
-            self, self.requested, self.backend,
+            self, self.requested, self.backend, machine_rates(self.backend),
         )  # fmt: skip
 
     def explain(self) -> str:
@@ -180,7 +189,7 @@ class Conv2dPlan:
             f"{OP}{adjoint} on backend {self.backend!r}: {names} -> {self.out_dtype}{list(self.out_shape)}\n"
             f"stride {self.stride}, padding {self.padding} {self.padding_mode!r}, dilation {self.dilation}, "
             f"groups {self.groups}, epilogue {self.epilogue}, computed in {self.compute_dtype}\n"
-            f"{explain_method(self.method, self.requested, self.lengths, self.seconds, self.backend)}"
+            f"{explain_method(self.cost, self.requested, self.seconds, self.backend)}"
         )
 
     def __call__(self, x: Any, *operands: Any, out: Any = None, workers: int | None = None) -> Any:
@@ -208,8 +217,9 @@ def build(
     weight = transform.array_spec(OP, "weight", weight)
     bias = None if bias is None else transform.array_spec(OP, "bias", bias)
     return _checked(
-        x, weight, bias, stride, padding, dilation, groups, padding_mode, method, epilogue, backend, device, default
-    )
+        x, weight, bias, stride, padding, dilation, groups, padding_mode, method, epilogue, backend, device, default,
+        machine_rates(backend),
+    )  # fmt: skip
 
 
 @memoised
@@ -227,6 +237,7 @@ def _checked(
     backend: str | None,
     device: str,
     default: str,
+    rates: Rates | None,
 ) -> Conv2dPlan:
     """Check and canonicalise the arguments."""
     (groups,) = _sizes("groups", groups, 1)
@@ -243,7 +254,20 @@ def _checked(
     _check_epilogue(epilogue, weight.shape[0], out_dtype)
     backend = _dispatch.select(OP, out_dtype, transform.device_kind(OP, device), backend)
     return _build(
-        x, weight, bias, out_dtype, stride, dilation, widths, padding_mode, groups, epilogue, None, method, backend
+        x,
+        weight,
+        bias,
+        out_dtype,
+        stride,
+        dilation,
+        widths,
+        padding_mode,
+        groups,
+        epilogue,
+        None,
+        method,
+        backend,
+        rates,
     )
 
 
@@ -355,6 +379,7 @@ def _build(
     forward: Conv2dPlan | None,
     method: str,
     backend: str,
+    rates: Rates | None,
 ) -> Conv2dPlan:
     """The plan of canonical arguments."""
     specs = {"x": x, "weight": weight} | ({"bias": bias} if bias else {})
@@ -365,7 +390,7 @@ def _build(
     image = _padded(x.shape[-2:], forward.stride if forward else (1, 1), padding)
     kernel = _extent(weight.shape, dilation)
     rows, columns = ((n - k) // s + 1 for n, k, s in zip(image, kernel, stride, strict=True))
-    costs = Channels(
+    channels = Channels(
         batch=math.prod(x.shape[:-3]),
         groups=groups,
         inputs=inputs,
@@ -377,7 +402,12 @@ def _build(
         stride=stride,
         is_complex=(x.dtype in _checks.COMPLEXES, weight.dtype in _checks.COMPLEXES),
         width=2 if out_dtype in ("float64", "complex128") else 1,
-    ).costs()
+    )
+    costs = channels.costs()
+    if rates is not None and backend == "cpu":
+        # Zeros around an image are never laid out.
+        apart = padding if padding_mode == "zeros" else ((0, 0), (0, 0))
+        costs = _compiled_costs(channels, apart, weight.shape[2:], rates)
     return Conv2dPlan(
         op=OP,
         backend=backend,
@@ -395,3 +425,26 @@ def _build(
         cost=choose(costs, method),
         seconds=tuple((cost.method, cost.seconds) for cost in costs),
     )
+
+
+def _compiled_costs(
+    channels: Channels, padding: tuple[Pair, Pair], held: tuple[int, ...], rates: Rates
+) -> tuple[Cost, ...]:
+    """Costs where compiled kernels can run; `padding` cells of the image are known to be zeros."""
+    sums = Sums(
+        image=tuple(n - low - high for n, (low, high) in zip(channels.image, padding, strict=True)),
+        taps=channels.kernel,
+        start=tuple(k - 1 - low for k, (low, _) in zip(channels.kernel, padding, strict=True)),
+        step=channels.stride,
+        results=channels.result,
+        held=held,
+        batch=channels.batch,
+        kernels=1,
+        groups=channels.groups,
+        inputs=channels.inputs,
+        outputs=channels.outputs,
+        is_complex=channels.is_complex,
+        width=channels.width,
+        rates=rates,
+    )
+    return quickest((sums.direct(), channels.direct())), sums.whole(), sums.tiled()

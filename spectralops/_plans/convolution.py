@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Sequence
 from functools import reduce
 
 import numpy as np
 
-from spectralops import _checks
+from spectralops import _checks, _dispatch
 from spectralops._arrays import Operand
+from spectralops._compiler import unavailable
+from spectralops._plans.convolution_cost import Cost
+from spectralops._plans.vector_cost import Rates
 
-__all__ = ["METHODS", "bytes_moved", "explain_method", "result_dtype"]
+__all__ = ["METHODS", "bytes_moved", "explain_method", "machine_rates", "quickest", "result_dtype"]
 
 METHODS = ("auto", "direct", "fft", "tiles")
 
 MEANING = {
-    "direct": "shifted multiply-adds; a NaN reaches only the outputs that depend on it",
+    "direct": "sums of products; a NaN reaches only the outputs that depend on it",
     "fft": "one transform per image; a NaN reaches its whole image",
     "tiles": "overlap-save; a NaN reaches the tiles that contain it",
 }
+
+
+ENGINES = {"vector": "kernels that numba compiles on first use", "scipy": "NumPy and SciPy"}
+
+
+def machine_rates(backend: str | None) -> Rates | None:
+    """How quick this machine's compiled kernels are, or None where none can run."""
+    if backend not in (None, "cpu") or unavailable():
+        return None
+    return Rates(*importlib.import_module(_dispatch.SUPPORT["convolve", "cpu"].module).ratios())
+
+
+def quickest(costs: Sequence[Cost]) -> Cost:
+    """The cheapest way to do the same."""
+    return min(costs, key=lambda cost: cost.seconds)
 
 
 def result_dtype(op: str, dtypes: dict[str, str], default: str) -> str:
@@ -40,13 +60,13 @@ def bytes_moved(operands: tuple[Operand, ...], out_shape: tuple[int, ...], out_d
     return read + _checks.nbytes(out_shape, out_dtype)
 
 
-def explain_method(
-    method: str, requested: str, lengths: tuple[int, ...], seconds: tuple[tuple[str, float], ...], backend: str
-) -> str:
+def explain_method(cost: Cost, requested: str, seconds: tuple[tuple[str, float], ...], backend: str) -> str:
     """Two or three lines: which algorithm, who chose it and what the cost model says of the others."""
+    method, lengths = cost.method, cost.lengths
     if backend == "reference":
         return f"method: explicit sums in 64 bit, whatever was asked for ({requested!r})"
     size = f", lengths {'x'.join(map(str, lengths))}" if lengths else ""
     why = "asked for" if requested == method else f"chosen by {requested!r}"
     model = ", ".join(f"{name} {1e3 * value:.3g} ms" for name, value in seconds)
-    return f"method: {method}{size}, {why}: {MEANING[method]}\ncost model: {model}"
+    by = f", by {ENGINES[cost.engine]}" if backend == "cpu" else ""
+    return f"method: {method}{size}, {why}{by}: {MEANING[method]}\ncost model: {model}"

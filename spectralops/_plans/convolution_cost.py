@@ -1,4 +1,4 @@
-"""Cost model of the convolutions: operations and predicted time of each algorithm, and the best tile.
+"""Cost model of the convolutions by NumPy and SciPy: operations and predicted time of each algorithm, the best tile.
 
 The constants are rates of NumPy and SciPy on one core of a server processor (AMD Zen 4), fitted to the executors'
 process time with ``python benchmarks/fit_convolution.py``, which prints both; predictions were within a factor of two
@@ -38,12 +38,16 @@ LARGEST_TILE = 2**22  # elements of one tile
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """One algorithm's count of operations, predicted time and transform lengths (none for direct sums)."""
+    """One algorithm's operations, predicted time and transform lengths (none for direct sums), and who runs it.
+
+    `engine` is "scipy" (NumPy and SciPy) or "vector" (kernels that numba compiles).
+    """
 
     method: str
     lengths: tuple[int, ...]
     flops: int
     seconds: float
+    engine: str = "scipy"
 
 
 def choose(costs: Sequence[Cost], method: str) -> Cost:

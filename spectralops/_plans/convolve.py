@@ -13,9 +13,18 @@ import numpy as np
 from spectralops import _checks, _dispatch
 from spectralops._arrays import ArraySpec, Operand
 from spectralops._plans import transform
-from spectralops._plans.convolution import METHODS, bytes_moved, explain_method, operand_dtype, result_dtype
+from spectralops._plans.convolution import (
+    METHODS,
+    bytes_moved,
+    explain_method,
+    machine_rates,
+    operand_dtype,
+    quickest,
+    result_dtype,
+)
 from spectralops._plans.convolution_cost import Cost, Linear, choose
 from spectralops._plans.memo import memoised
+from spectralops._plans.vector_cost import LARGEST_AXES, Rates, Sums
 from spectralops.errors import UnsupportedError
 
 __all__ = ["ConvolvePlan", "build"]
@@ -168,7 +177,7 @@ class ConvolvePlan:
         outputs = tuple(self.in_shape[axis] for axis in self.axes)
         return _build(
             y, kernel.spec, self.out_dtype, self.axes, self.kernel_axes, self.mode, self.boundary, self.fillvalue,
-            start, outputs, not self.flipped, self.requested, self.backend,
+            start, outputs, not self.flipped, self.requested, self.backend, machine_rates(self.backend),
         )  # fmt: skip
 
     def explain(self) -> str:
@@ -179,7 +188,7 @@ class ConvolvePlan:
             f"{OP} on backend {self.backend!r}: x {x.spec.dtype}{list(x.spec.shape)} * "
             f"kernel {kernel.spec.dtype}{list(kernel.spec.shape)}{flipped} -> {self.out_dtype}{list(self.out_shape)}\n"
             f"axes {self.axes}, mode {self.mode!r}, boundary {beyond}, computed in {self.compute_dtype}\n"
-            f"{explain_method(self.method, self.requested, self.lengths, self.seconds, self.backend)}"
+            f"{explain_method(self.cost, self.requested, self.seconds, self.backend)}"
         )
 
     def __call__(self, x: Any, kernel: Any, *, out: Any = None, workers: int | None = None) -> Any:
@@ -202,7 +211,8 @@ def build(
 ) -> ConvolvePlan:
     """The plan of a call of :func:`spectralops.convolve`."""
     kernel = transform.array_spec(OP, "kernel", kernel)
-    return _checked(x, kernel, mode, boundary, fillvalue, axes, method, backend, device, default)
+    rates = machine_rates(backend)
+    return _checked(x, kernel, mode, boundary, fillvalue, axes, method, backend, device, default, rates)
 
 
 @memoised
@@ -217,6 +227,7 @@ def _checked(
     backend: str | None,
     device: str,
     default: str,
+    rates: Rates | None,
 ) -> ConvolvePlan:
     """Check and canonicalise the arguments."""
     if len(kernel.shape) > len(x.shape):
@@ -240,7 +251,20 @@ def _checked(
         boundary, fillvalue = "fill", 0.0
     backend = _dispatch.select(OP, out_dtype, transform.device_kind(OP, device), backend)
     return _build(
-        x, kernel, out_dtype, axes, kernel_axes, mode, boundary, fillvalue, start, outputs, False, method, backend
+        x,
+        kernel,
+        out_dtype,
+        axes,
+        kernel_axes,
+        mode,
+        boundary,
+        fillvalue,
+        start,
+        outputs,
+        False,
+        method,
+        backend,
+        rates,
     )
 
 
@@ -301,6 +325,7 @@ def _build(
     flipped: bool,
     method: str,
     backend: str,
+    rates: Rates | None,
 ) -> ConvolvePlan:
     """The plan of canonical arguments; `start` counts from the unpadded x."""
     batches = [
@@ -324,7 +349,7 @@ def _build(
     start = tuple(s + low for s, (low, _) in zip(start, padding, strict=True))
     filled = operand_dtype(out_dtype if isinstance(fillvalue, complex) else x.dtype, out_dtype)
     operands = (Operand("x", x, filled), Operand("kernel", kernel, operand_dtype(kernel.dtype, out_dtype)))
-    costs = Linear(
+    linear = Linear(
         a=tuple(size + low + high for size, (low, high) in zip(n, padding, strict=True)),
         b=k,
         start=start,
@@ -332,7 +357,8 @@ def _build(
         batch=(math.prod(batches[0]), math.prod(batches[1]), math.prod(batch)),
         is_complex=(filled in _checks.COMPLEXES, kernel.dtype in _checks.COMPLEXES),
         width=2 if out_dtype in ("float64", "complex128") else 1,
-    ).costs()
+    )
+    costs = linear.costs() if rates is None or backend != "cpu" else _compiled_costs(linear, rates)
     return ConvolvePlan(
         op=OP,
         backend=backend,
@@ -352,3 +378,30 @@ def _build(
         cost=choose(costs, method),
         seconds=tuple((cost.method, cost.seconds) for cost in costs),
     )
+
+
+def _compiled_costs(linear: Linear, rates: Rates) -> tuple[Cost, ...]:
+    """Costs where compiled kernels can run: the larger array is the image, the smaller one gives the taps."""
+    image, taps = linear.long_and_short
+    larger = image == linear.a
+    ones = (1,) * len(image)
+    sums = Sums(
+        image=image,
+        taps=taps,
+        start=linear.start,
+        step=ones,
+        results=linear.outputs,
+        held=taps,
+        batch=linear.batch[2],
+        kernels=linear.batch[1 if larger else 0],
+        groups=1,
+        inputs=1,
+        outputs=1,
+        is_complex=linear.is_complex if larger else linear.is_complex[::-1],
+        width=linear.width,
+        rates=rates,
+    )
+    direct, whole, tiles = linear.costs()
+    if len(image) <= LARGEST_AXES:
+        whole, tiles = sums.whole(), sums.tiled()
+    return quickest((sums.direct(), direct)), whole, tiles

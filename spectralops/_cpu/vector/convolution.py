@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from spectralops._cpu.vector import host, prepared, workspace
 from spectralops._cpu.vector import sum_fields as s
 from spectralops._cpu.vector import tile_fields as t
 from spectralops._cpu.vector import window_fields as w
-from spectralops._cpu.vector.sum_jobs import OUTPUTS, Geometry, sum_job
+from spectralops._cpu.vector.sum_jobs import OUTPUTS, Geometry, SumJob, sum_job
 from spectralops._cpu.vector.window_jobs import Extent, LineWindows, Tiles, Windows, tiles, windows
 
 __all__ = ["Extent", "filter_channels", "filter_windows", "sum_channels", "sum_windows"]
@@ -32,9 +32,9 @@ CHANNELS_BYTES = 1 << 26
 FEW_OUTPUTS = 2
 
 
-def _strides(array: Array, item: int) -> Sizes:
+def _strides(shape: Sizes, strides: Sizes, item: int) -> Sizes:
     """Strides in numbers; axes of length 1 do not move."""
-    return tuple(0 if n == 1 else stride // item for n, stride in zip(array.shape, array.strides, strict=True))
+    return tuple(0 if n == 1 else stride // item for n, stride in zip(shape, strides, strict=True))
 
 
 def _readable(array: Array, rows: bool) -> Array:
@@ -87,46 +87,89 @@ def _number_strides(shape: Sizes) -> Sizes:
     return tuple(0 if n == 1 else math.prod(shape[axis + 1 :]) for axis, n in enumerate(shape))
 
 
+class Sum(NamedTuple):
+    """Direct sums of one layout of arrays."""
+
+    job: SumJob
+    fields: _Fields
+    units: int
+
+
 def sum_windows(x: Array, taps: Array, out: Array, start: Sizes, workers: int) -> None:
     """Elements `start` + r of the full convolution, r = 0 …, by direct sums over the taps."""
-    d = len(start)
-    real = host.REAL[out.dtype.char]
-    item = host.ITEM_BYTES[real]
     x = _readable(x, False)
-    flipped = taps[(..., *(slice(None, None, -1),) * d)]
-    batch, k = out.shape[:-d], taps.shape[-d:]
-    weights, channels, offsets = _parts(x.dtype.kind == "c", flipped, d)
-    size = weights.shape[-1]
-    strides, target = _strides(x, item), _strides(out, item)
+    backwards: tuple[Any, ...] = (..., *(slice(None, None, -1),) * len(start))
+    flipped = taps[backwards]
+    weights = _weights(x.dtype.kind == "c", flipped.reshape(*taps.shape[: -len(start)], 1, -1))
+    chars = x.dtype.char, taps.dtype.char, out.dtype.char
+    _run(
+        _sum_of_windows(x.shape, x.strides, taps.shape, out.shape, out.strides, chars, start), x, weights, out, workers
+    )
+
+
+@lru_cache(maxsize=512)
+def _sum_of_windows(
+    shape: Sizes, strides: Sizes, taps: Sizes, results: Sizes, target: Sizes, chars: tuple[str, str, str], start: Sizes
+) -> Sum:
+    d, real = len(start), host.REAL[chars[2]]
+    item = host.ITEM_BYTES[real]
+    k = taps[-d:]
+    channels, offsets = _parts(chars[0], chars[1])
+    # Weights of one kernel for one result: taps of each summed part.
+    size = len(channels) * math.prod(k)
     geometry = _geometry(
-        x.shape[-d:], k, tuple(first - n + 1 for first, n in zip(start, k, strict=True)), (1,) * d, (1,) * d,
-        out.shape[-d:], _last(x, d, item), _last(out, d, item), channels, (0,),
+        shape[-d:], k, tuple(first - n + 1 for first, n in zip(start, k, strict=True)), (1,) * d, (1,) * d,
+        results[-d:], _numbers(strides[-d:], item), _numbers(target[-d:], item), channels, (0,),
     )  # fmt: skip
-    filters = tuple(size * weights.shape[-2] * step for step in _number_strides(taps.shape[:-d]))
-    places = tuple((source, number * size, target) for source, number, target in offsets)
-    items = _items(batch, strides[:-d], filters, target[:-d], places)
-    _sum(geometry, len(offsets), real, items, x, weights, out, workers)
+    kernels_of = host.NUMBERS[chars[1]] * size
+    filters = tuple(kernels_of * step for step in _number_strides(taps[:-d]))
+    each = tuple((source, number * size, place) for source, number, place in offsets)
+    batch = results[:-d]
+    source = _strides(shape[:-d], strides[:-d], item)
+    items = _items(batch, source, filters, _strides(batch, target[:-d], item), each)
+    # The parts of a result that have the same source follow each other.
+    return _sum(geometry, len(offsets) if chars[1] in "FD" else 1, real, items)
 
 
-def _last(array: Array, d: int, item: int) -> Sizes:
-    """Strides of the last axes in numbers; elements of a row of one are side by side."""
-    return tuple(stride // item for stride in array.strides[-d:])
+def _sum(geometry: Geometry, shared: int, dtype: str, items: Array) -> Sum:
+    job = sum_job(geometry, shared, dtype)
+    return Sum(job, _Fields(job.fields, s.ITEMS, items), job.units * len(items) // shared)
 
 
-def _parts(is_complex: bool, taps: Array, d: int) -> tuple[Array, Sizes, tuple[Sizes, ...]]:
-    """Weights (…, result, summed parts and taps), where the summed parts of x begin, and (source, weights, target) of
-    each result: real arithmetic for real and imaginary parts.
+def _run(plan: Sum, x: Array, weights: Array, out: Array, workers: int) -> None:
+    kernel, fields, size = plan.job.kernel, plan.fields.address, plan.job.memory
+    source, factors, target = x.ctypes.data, weights.ctypes.data, out.ctypes.data
+
+    def some(first: int, last: int) -> None:
+        memory = workspace.take(size)
+        kernel(fields, source, factors, target, memory.address, first, last)
+        workspace.give_back(memory)
+
+    workspace.run(some, plan.units, workers)
+
+
+def _numbers(strides: Sizes, item: int) -> Sizes:
+    """Strides in numbers."""
+    return tuple(stride // item for stride in strides)
+
+
+def _parts(x: str, taps: str) -> tuple[Sizes, tuple[Sizes, ...]]:
+    """Real arithmetic for real and imaginary parts: where the summed parts of x begin, and (source, kernel, target) of
+    each part of a result.
     """
-    flat = taps.reshape(*taps.shape[:-d], 1, -1)
+    if taps not in "FD":
+        return (0,), ((0, 0, 0), (1, 0, 1)) if x in "FD" else ((0, 0, 0),)
+    return (0, 1) if x in "FD" else (0,), ((0, 0, 0), (0, 1, 1))
+
+
+def _weights(is_complex: bool, taps: Array) -> Array:
+    """Weights (…, part of the result, summed parts · taps) from (…, 1, taps), for `_parts`."""
     if taps.dtype.kind != "c":
-        weights = np.ascontiguousarray(flat)
-        return weights, (0,), ((0, 0, 0), (1, 0, 1)) if is_complex else ((0, 0, 0),)
+        return np.ascontiguousarray(taps)
     if not is_complex:
-        weights = np.concatenate([flat.real, flat.imag], axis=-2)
-        return weights, (0,), ((0, 0, 0), (0, 1, 1))
-    real = np.concatenate([flat.real, -flat.imag], axis=-1)
-    weights = np.concatenate([real, np.concatenate([flat.imag, flat.real], axis=-1)], axis=-2)
-    return weights, (0, 1), ((0, 0, 0), (0, 1, 1))
+        return np.concatenate([taps.real, taps.imag], axis=-2)
+    real = np.concatenate([taps.real, -taps.imag], axis=-1)
+    return np.concatenate([real, np.concatenate([taps.imag, taps.real], axis=-1)], axis=-2)
 
 
 def _geometry(
@@ -140,47 +183,38 @@ def _geometry(
     return Geometry(image, taps, start, stride, dilation, results, source, target, channels, outputs)
 
 
-def _sum(
-    geometry: Geometry, shared: int, dtype: str, items: Array, x: Array, weights: Array, out: Array, workers: int
-) -> None:
-    # Real and imaginary parts of one entry share what is copied only if all of them have the same source.
-    job = sum_job(geometry, shared if len(geometry.channels) > 1 or _same_source(items, shared) else 1, dtype)
-    fields = _Fields(job.fields, s.ITEMS, items)
-    source, factors, target = x.ctypes.data, weights.ctypes.data, out.ctypes.data
+class Filter(NamedTuple):
+    """Windows of one layout of arrays, and which of their items have which filter."""
 
-    def some(first: int, last: int) -> None:
-        memory = workspace.take(job.memory)
-        job.kernel(fields.address, source, factors, target, memory.address, first, last)
-        workspace.give_back(memory)
-
-    workspace.run(some, job.units * len(items) // job.shared, workers)
-
-
-def _same_source(items: Array, shared: int) -> bool:
-    return shared > 1 and items[0, 0] == items[1, 0]
+    way: Windows | LineWindows
+    items: Array
+    bounds: Sizes
 
 
 def filter_windows(x: Array, taps: Array, out: Array, extent: Extent, workers: int) -> None:
     """The convolution along the last axes by circular ones."""
-    d = len(extent.lengths)
-    is_complex, real = out.dtype.kind == "c", host.REAL[out.dtype.char]
-    item = host.ITEM_BYTES[real]
     x = _readable(x if x.dtype == out.dtype else x.astype(out.dtype), True)
-    filters = np.ascontiguousarray(taps, out.dtype)
-    strides, target = _strides(x, item), _strides(out, item)
-    way = windows(extent, _last(x, d, item), _last(out, d, item), real, is_complex)
-    batch = out.shape[:-d]
-    items, bounds = _by_filter(batch, strides[:-d], _number_strides(taps.shape[:-d]), target[:-d])
-    filters = filters.reshape(-1, *extent.taps)
-    if isinstance(way, LineWindows):
-        _filter_lines(way, x, filters, out, items, bounds, workers)
+    filters = np.ascontiguousarray(taps, out.dtype).reshape(-1, *extent.taps)
+    plan = _filter_of_windows(x.shape, x.strides, taps.shape, out.shape, out.strides, out.dtype.char, extent)
+    if isinstance(plan.way, LineWindows):
+        _filter_lines(plan.way, x, filters, out, plan, workers)
     else:
-        _filter_images(way, x, filters, out, items, bounds, workers)
+        _filter_images(plan.way, x, filters, out, plan, workers)
 
 
-def _filter_lines(
-    way: LineWindows, x: Array, filters: Array, out: Array, items: Array, bounds: Sizes, workers: int
-) -> None:
+@lru_cache(maxsize=512)
+def _filter_of_windows(
+    shape: Sizes, strides: Sizes, taps: Sizes, results: Sizes, target: Sizes, char: str, extent: Extent
+) -> Filter:
+    d, real = len(extent.lengths), host.REAL[char]
+    item, batch = host.ITEM_BYTES[real], results[:-d]
+    way = windows(extent, _numbers(strides[-d:], item), _numbers(target[-d:], item), real, host.NUMBERS[char] == 2)
+    source = _strides(shape[:-d], strides[:-d], item)
+    return Filter(way, *_by_filter(batch, source, _number_strides(taps[:-d]), _strides(batch, target[:-d], item)))
+
+
+def _filter_lines(way: LineWindows, x: Array, filters: Array, out: Array, plan: Filter, workers: int) -> None:
+    items, bounds = plan.items, plan.bounds
     length, halved = way.lines.n, out.dtype.kind == "f"
     wide = np.complex128 if not halved else np.float64
     spectra = (np.fft.rfft if halved else np.fft.fft)(filters.astype(wide), length)
@@ -217,9 +251,8 @@ def _each(one: Callable[[int, int], None], count: int, workers: int) -> None:
     workspace.run(some, count, workers)
 
 
-def _filter_images(
-    way: Windows, x: Array, filters: Array, out: Array, items: Array, bounds: Sizes, workers: int
-) -> None:
+def _filter_images(way: Windows, x: Array, filters: Array, out: Array, plan: Filter, workers: int) -> None:
+    items, bounds = plan.items, plan.bounds
     size = filters[0].size * (2 if out.dtype.kind == "c" else 1)
     few = max(1, FILTERS_BYTES // way.filter_bytes)
     source, target = x.ctypes.data, out.ctypes.data
@@ -258,35 +291,52 @@ def sum_channels(
     x: Array, weight: Array, out: Array, start: Sizes, stride: Sizes, dilation: Sizes, workers: int
 ) -> None:
     """The correlation over channels by direct sums: the first tap of result r meets element start + stride·r."""
-    real = host.REAL[out.dtype.char]
-    item = host.ITEM_BYTES[real]
     x = _readable(x, False)
-    (_, groups, channels), (outputs, _, *taps) = x.shape[:3], weight.shape[1:]
-    weights, parts, offsets = _parts(x.dtype.kind == "c", weight, 3)
-    results = weights.shape[-2]
-    size = weights.shape[-1]
-    weights = weights.reshape(groups, outputs * results, size)
-    strides, target = _strides(x, item), _strides(out, item)
-    summed = tuple(part + channel * strides[2] for part in parts for channel in range(channels))
-    places = tuple(output * target[2] + part for output in range(outputs) for part in range(results))
-    sources = tuple(part for part, number, _ in offsets if number == 0)
+    groups, outputs = weight.shape[:2]
+    weights = _weights(x.dtype.kind == "c", weight.reshape(groups, outputs, 1, -1))
+    weights = weights.reshape(groups, -1, weights.shape[-1])
+    count = weights.shape[1]
+    if count > FEW_OUTPUTS:
+        padded = np.zeros((groups, _up(count), weights.shape[-1]), weights.dtype)
+        padded[:, :count] = weights
+        weights = np.ascontiguousarray(padded.reshape(groups, -1, OUTPUTS, weights.shape[-1]).swapaxes(-1, -2))
+    chars = x.dtype.char, weight.dtype.char, out.dtype.char
+    plan = _sum_of_channels(
+        x.shape, x.strides, weight.shape, out.shape, out.strides, chars, start, tuple(stride), tuple(dilation)
+    )
+    _run(plan, x, weights, out, workers)
+
+
+def _up(outputs: int) -> int:
+    return -(-outputs // OUTPUTS) * OUTPUTS
+
+
+@lru_cache(maxsize=512)
+def _sum_of_channels(
+    shape: Sizes, strides: Sizes, weight: Sizes, results: Sizes, target: Sizes, chars: tuple[str, str, str],
+    start: Sizes, stride: Sizes, dilation: Sizes,
+) -> Sum:  # fmt: skip
+    real = host.REAL[chars[2]]
+    item = host.ITEM_BYTES[real]
+    _, outputs, channels, *taps = weight
+    parts, offsets = _parts(chars[0], chars[1])
+    source, place = _strides(shape, strides, item), _strides(results, target, item)
+    size = len(parts) * channels * math.prod(taps)
+    summed = tuple(part + channel * source[2] for part in parts for channel in range(channels))
+    places = tuple(output * place[2] + part for output in range(outputs) for part in range(host.NUMBERS[chars[1]]))
+    sources = tuple(source for source, number, _ in offsets if number == 0)
     few = len(places) <= FEW_OUTPUTS
     geometry = _geometry(
-        x.shape[-2:], tuple(taps), start, stride, dilation, out.shape[-2:], _last(x, 2, item), _last(out, 2, item),
-        summed, (0,) if few else places,
+        shape[-2:], tuple(taps), start, stride, dilation, results[-2:], _numbers(strides[-2:], item),
+        _numbers(target[-2:], item), summed, (0,) if few else places,
     )  # fmt: skip
     if few:
-        each = tuple((part, i * size, part + place) for part in sources for i, place in enumerate(places))
+        each = tuple((part, i * size, part + output) for part in sources for i, output in enumerate(places))
         shared, filters = len(places), len(places) * size
     else:
-        blocks = -(-len(places) // OUTPUTS)
-        padded = np.zeros((groups, blocks * OUTPUTS, size), weights.dtype)
-        padded[:, : len(places)] = weights
-        weights = np.ascontiguousarray(padded.reshape(groups, blocks, OUTPUTS, size).swapaxes(-1, -2))
         each = tuple((part, 0, part) for part in sources)
-        shared, filters = 1, blocks * OUTPUTS * size
-    items = _items(out.shape[:2], strides[:2], (0, filters), target[:2], each)
-    _sum(geometry, shared, real, items, x, weights, out, workers)
+        shared, filters = 1, _up(len(places)) * size
+    return _sum(geometry, shared, real, _items(results[:2], source[:2], (0, filters), place[:2], each))
 
 
 def filter_channels(x: Array, weight: Array, out: Array, extent: Extent, workers: int) -> None:
@@ -325,18 +375,18 @@ def _filter_group(x: Array, weight: Array, out: Array, extent: Extent, workers: 
     real, item = x.dtype.name, x.itemsize
     weight = np.ascontiguousarray(weight, out.dtype)
     outputs, inputs = weight.shape[:2]
-    (_, *source), (_, *target), (*taps, _) = _strides(x, item), _strides(out, item), _strides(weight, item)
+    source, target = _strides(x.shape, x.strides, item), _strides(out.shape, out.strides, item)
+    taps = _strides(weight.shape, weight.strides, item)
     share = outputs_together(inputs, outputs, extent.lengths, item, host.lanes(real))
     for begin in range(0, outputs, share):
         mine, results = weight[begin : begin + share], out[:, begin : begin + share]
         count = mine.shape[0]
-        way = tiles(
-            extent, inputs, count, tuple(source[:2]), (target[0], *_last(out, 2, item)), (taps[0], taps[2]), real
-        )
+        places = source[1:3], (target[1], *_numbers(out.strides[-2:], item)), (taps[0], taps[2])
+        way = tiles(extent, inputs, count, *places, real)
         lease = prepared.tiles(way, mine, way.factor_bytes, _weights_to(way, mine, workers))
         items = np.zeros((x.shape[0], t.ITEM_FIELDS), np.int64)
-        items[:, t.ITEM_SOURCE] = _places(x.shape[:1], _strides(x, item)[:1])
-        items[:, t.ITEM_TARGET] = _places(x.shape[:1], _strides(out, item)[:1])
+        items[:, t.ITEM_SOURCE] = np.arange(x.shape[0]) * source[0]
+        items[:, t.ITEM_TARGET] = np.arange(x.shape[0]) * target[0]
         fields = _Fields(way.fields, t.ITEMS, items)
         arguments = (fields.address, x.ctypes.data, lease.buffer.address, results.ctypes.data)
 

@@ -1,11 +1,30 @@
 # numba and llvmlite carry no types that a strict check could use.
-"""Rows of numbers in and out: windows padded with zeros, crops, strides."""
+# mypy: disable-error-code="no-untyped-call"
+"""Rows of numbers in and out: windows padded with zeros, crops, strides; vectors that a loop adds to."""
 
 from __future__ import annotations
 
+from numba.core import cgutils
+
 from spectralops._cpu.vector.emit import Emitter, Value, vector_op
 
-__all__ = ["equal", "fill_row", "move_row", "put_number", "smaller", "take_number", "zero_row"]
+__all__ = ["Totals", "equal", "fill_row", "move_row", "put_number", "smaller", "take_number", "zero_row"]
+
+
+class Totals:
+    """Vectors that a loop adds to, zeros at first: stack slots, which LLVM turns into registers."""
+
+    def __init__(self, e: Emitter, count: int) -> None:
+        self.e = e
+        self.slots = [cgutils.alloca_once(e.builder, e.vector) for _ in range(count)]
+        for slot in self.slots:
+            e.builder.store(e.zero().ir, slot)
+
+    def get(self, i: int) -> Value:
+        return self.e.value(self.e.builder.load(self.slots[i]))
+
+    def set(self, i: int, vector: Value) -> None:
+        self.e.builder.store(vector.ir, self.slots[i])
 
 
 def take_number(e: Emitter, array: Value, offset: Value) -> Value:
@@ -60,7 +79,6 @@ def fill_row(
 
     `end` is at least one vector. Zeros are stored first, as whole vectors, and numbers over them.
     """
-
     last = end - e.lanes
 
     def zeros(first: Value, stop: Value) -> None:

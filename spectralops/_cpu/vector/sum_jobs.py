@@ -160,7 +160,9 @@ def _planes(g: Geometry) -> list[list[int]]:
         for channel, tap in product(g.channels, product(*(range(k) for k in g.taps[:d]))):
             places = [g.start[i] + g.stride[i] * result[i] + g.dilation[i] * tap[i] for i in range(d)]
             inside = all(0 <= place < n for place, n in zip(places, g.image, strict=False))
-            mine.append(channel + sum(p * s for p, s in zip(places, g.source_strides, strict=False)) if inside else f.MISSING)
+            mine.append(
+                channel + sum(p * s for p, s in zip(places, g.source_strides, strict=False)) if inside else f.MISSING
+            )
         found.append(mine)
     return found
 

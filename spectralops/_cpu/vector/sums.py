@@ -1,5 +1,5 @@
 # numba and llvmlite carry no types that a strict check could use.
-# mypy: disable-error-code="import-untyped"
+# mypy: disable-error-code="no-untyped-call"
 """Blocks of direct sums: four outputs times two vectors, kept in registers while taps go by.
 
 A block reads a padded copy of the image (:mod:`direct` makes it), so that no tap needs a test. `taps` names how far
@@ -12,7 +12,7 @@ from __future__ import annotations
 from numba.core import cgutils
 
 from spectralops._cpu.vector.emit import Emitter, Value, vector_op
-from spectralops._cpu.vector.moves import equal, put_number, smaller, take_number
+from spectralops._cpu.vector.moves import Totals, equal, put_number, smaller, take_number
 
 __all__ = ["OUTPUTS", "SLICE_FIELDS", "VECTORS", "block_channels", "block_rows", "block_taps"]
 
@@ -27,20 +27,17 @@ class Block:
 
     def __init__(self, e: Emitter) -> None:
         self.e = e
-        self.slots = [[cgutils.alloca_once(e.builder, e.vector) for _ in range(VECTORS)] for _ in range(OUTPUTS)]
-        for slot in (slot for row in self.slots for slot in row):
-            e.builder.store(e.zero().ir, slot)
+        self.totals = Totals(e, OUTPUTS * VECTORS)
         self.room = cgutils.alloca_once(e.builder, e.element, size=VECTORS * e.lanes)
 
     def add(self, output: int, vector: int, product: Value) -> None:
-        slot = self.slots[output][vector]
-        total = self.e.value(self.e.builder.load(slot)) + product
-        self.e.builder.store(total.ir, slot)
+        slot = output * VECTORS + vector
+        self.totals.set(slot, self.totals.get(slot) + product)
 
     def store(self, output: int, target: Value, place: Value, exists: Value, columns: Value, unit: Value) -> None:
         """Store one output where it exists: so many columns of it, `unit` numbers apart."""
         e, width = self.e, VECTORS * self.e.lanes
-        vectors = [self._sum(output, v) for v in range(VECTORS)]
+        vectors = [self.totals.get(output * VECTORS + v) for v in range(VECTORS)]
 
         def whole() -> None:
             for v, vector in enumerate(vectors):
@@ -62,9 +59,6 @@ class Block:
             e.choose(adjacent, lambda: e.choose(e.less(columns, width), part, whole), apart)
 
         e.choose(e.less(e.constant(0), exists), stored, lambda: None)
-
-    def _sum(self, output: int, vector: int) -> Value:
-        return self.e.value(self.e.builder.load(self.slots[output][vector]))
 
 
 @vector_op

@@ -12,8 +12,7 @@ from typing import Any
 from spectralops._cpu.vector import layout, spectra
 from spectralops._cpu.vector.emit import Emitter, Value, at, call, floats, integers, lanes, shift, vector_op
 from spectralops._cpu.vector.fields import EVEN
-from spectralops._cpu.vector.moves import move_row, smaller, zero_row
-from spectralops._cpu.vector.products import Accumulators
+from spectralops._cpu.vector.moves import Totals, move_row, smaller, zero_row
 from spectralops._cpu.vector.tile_fields import (
     ACROSS,
     ACROSS_TABLE,
@@ -79,9 +78,7 @@ def zero_places(e: Emitter, spectrum: Value, offset: Value, stride: Value, count
 
 
 @vector_op
-def scatter_scaled(
-    e: Emitter, source: Value, rows: Value, scale: Value, target: Value, distance: Value
-) -> None:
+def scatter_scaled(e: Emitter, source: Value, rows: Value, scale: Value, target: Value, distance: Value) -> None:
     """Complex vectors times a number, side by side in the source, `distance` apart in the target."""
     factor = e.broadcast(scale, 0)
     with e.loop(0, rows) as i:
@@ -109,7 +106,7 @@ def mix_frequency(
         # Beyond the last tile, it is computed again: the same numbers, stored to the same place.
         numbers = [smaller(e, first + t, last) for t in range(TILES)]
         with e.loop(0, outputs, e.lanes) as output:
-            sums = Accumulators(e, 2 * TILES)
+            sums = Totals(e, 2 * TILES)
             row = output * inputs * 2
             with e.loop(0, inputs, e.lanes) as base:
                 here = (base // e.lanes) * block

@@ -14,7 +14,7 @@ from spectralops._cpu.vector import tile_fields as t
 from spectralops._cpu.vector import window_fields as w
 from spectralops._cpu.vector.routes import LONG, Lines, split
 
-__all__ = ["Extent", "LineWindows", "Tiles", "Windows", "axis_table", "line_windows", "tiles", "windows"]
+__all__ = ["Extent", "LineWindows", "Tiles", "Windows", "axis_table", "tiles", "windows"]
 
 # Rows of one axis longer than this are cut into two and transformed as an image: their lanes would leave the cache.
 LONGEST_LINE = 4096
@@ -247,8 +247,6 @@ def _long(n: int, dtype: str) -> bool:
 
 
 @lru_cache(maxsize=128)
-def tiles(
-    extent: Extent, inputs: int, outputs: int, source: Sizes, target: Sizes, taps: Sizes, dtype: str
-) -> Tiles:
+def tiles(extent: Extent, inputs: int, outputs: int, source: Sizes, target: Sizes, taps: Sizes, dtype: str) -> Tiles:
     """The tiles of one geometry: distances of channels and rows in the source, with those of elements in the target."""
     return Tiles(extent, inputs, outputs, source, target, taps, dtype)

@@ -80,7 +80,7 @@ _gather = layout.row_gatherer(SPLIT)
 
 @vector_op
 def scaled_copy(e: Emitter, source: Value, count: Value, scale: Value, target: Value) -> None:
-    """target = source times a number, `count` of them, a multiple of the lanes."""
+    """The source times a number: `count` of them, a multiple of the lanes."""
     factor = e.broadcast(scale, 0)
     with e.loop(0, count, e.lanes) as i:
         e.store(target, i, e.load(source, i) * factor)
