@@ -32,7 +32,7 @@ def folder(tmp_path, monkeypatch: pytest.MonkeyPatch):
 @pytest.fixture
 def cupy(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Stands in for CuPy: records what is compiled, launched and allocated."""
-    log: dict[str, list[Any]] = {"compiled": [], "launched": [], "allocated": []}
+    log: dict[str, list[Any]] = {"compiled": [], "launched": [], "allocated": [], "modes": []}
 
     class Function:
         max_dynamic_shared_size_bytes = 0
@@ -72,6 +72,9 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         ),
     )
     monkeypatch.setitem(sys.modules, "cupy", fake)
+    exchange = SimpleNamespace(cuThreadExchangeStreamCaptureMode=lambda mode: log["modes"].append(mode))
+    monkeypatch.setattr(launch.ctypes, "CDLL", lambda name: exchange)
+    monkeypatch.setattr(launch.ctypes, "byref", lambda value: value.value)
     launch._device.cache_clear()
     launch.clear()
     yield fake
@@ -208,6 +211,7 @@ class TestWorkspace:
         cupy.stream.capturing = False
         assert get(100) is outside
         assert len({id(outside), *map(id, inside)}) == 3
+        assert cupy.log["modes"] == [launch.RELAXED] * 4
 
     def test_is_given_back_by_clear(self, get, cupy: SimpleNamespace) -> None:
         first = get(100)

@@ -6,9 +6,12 @@ is None: tests set one that runs the same kernels on the host.
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
@@ -126,7 +129,8 @@ class _Workspaces(threading.local):
         stream = cupy.cuda.get_current_stream()
         if stream.ptr and stream.is_capturing():
             # The graph will write here whenever it is replayed: no later call may be given this memory.
-            memory = cupy.empty(nbytes, np.uint8)
+            with _relaxed_capture():
+                memory = cupy.empty(nbytes, np.uint8)
             _captured.append(memory)
             return memory
         key = (cupy.cuda.runtime.getDevice(), stream.ptr)
@@ -138,6 +142,21 @@ class _Workspaces(threading.local):
             self._kept.popitem(last=False)
         return memory
 
+
+@contextmanager
+def _relaxed_capture() -> Iterator[None]:
+    """Lets this thread allocate device memory while a stream is being captured, which the driver forbids at first."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    mode = ctypes.c_int(RELAXED)
+    driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+    try:
+        yield
+    finally:
+        driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+
+
+# CU_STREAM_CAPTURE_MODE_RELAXED
+RELAXED = 2
 
 _epochs = itertools.count(1)
 _epoch = 0

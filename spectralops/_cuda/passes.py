@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
+
+import numpy as np
 
 __all__ = ["Passes", "factors", "passes"]
 
@@ -17,10 +20,13 @@ PRIMES = (2, 3, 5, 7, 11, 13)
 MOST_PASSES = 4
 # Points of a thread, in registers: two 32-bit registers each for float32, four for float64.
 POINTS = {4: 32, 8: 16}
-# Cost of an exchange (write and read of shared memory) in floating-point instructions a point.
-EXCHANGE = 16.0
+# Costs in floating-point instructions a point: an exchange through shared memory, twiddle factors, access to the array;
+# and the points of a thread beyond which it pays more to have other threads at hand. Fitted to timings on an H200.
+EXCHANGE = 8.0
 TWIDDLE = 5.0
 LOAD = 8.0
+EASE = 8.0
+SHORT = 12.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,30 @@ class Passes:
     def padded(self) -> int:
         """Complex numbers of shared memory that a transform takes with its gaps: `Geometry::padded`."""
         return max(_padded(order, self.stride) for order in (self.radices, self.radices[::-1]))
+
+    def table(self, scale: float, roots: bool) -> np.ndarray[Any, Any]:
+        """Twiddle factors of the forward transform, then of the one with reversed radices, whose first are scaled.
+
+        With `roots` follow exp(-pi i k / n) for k = 0 ... n/2, which split the spectrum of packed real lines.
+        """
+        parts = _twiddles(self.radices, 1.0) + _twiddles(self.radices[::-1], scale)
+        if roots:
+            parts.append(np.exp(-1j * np.pi * np.arange(self.size // 2 + 1) / self.size))
+        return np.concatenate([np.zeros(0, complex), *parts])
+
+    @property
+    def reversed_at(self) -> int:
+        """Where the factors of the reversed radices begin in the table."""
+        return self.size - self.radices[0]
+
+
+def _twiddles(radices: tuple[int, ...], scale: float) -> list[np.ndarray[Any, Any]]:
+    parts, before = [], radices[0]
+    for radix in radices[1:]:
+        turns = np.outer(np.arange(1, radix), np.arange(before)) / (before * radix)
+        parts.append((scale if before == radices[0] else 1.0) * np.exp(-2j * np.pi * turns).ravel())
+        before *= radix
+    return parts
 
 
 def _padded(radices: tuple[int, ...], stride: int) -> int:
@@ -116,10 +146,13 @@ def passes(n: int, itemsize: int, stride: int = 1, pairs: bool = False, most_thr
             if held > points or threads > most_threads:
                 continue
             cost = 2 * LOAD * _waste(each[0], radices[0], threads, n)
+            if stride == 1:  # neighbouring threads read neighbouring points: fewer than a warp of them waste bandwidth
+                cost *= max(1.0, (32 / threads) ** 0.5)
             for p, (e, r) in enumerate(zip(each, radices, strict=True)):
-                work = _arithmetic(r) + (TWIDDLE if p else 0.0) + (EXCHANGE if p else 0.0)
+                work = _arithmetic(r) + SHORT / r + (TWIDDLE if p else 0.0) + (EXCHANGE if p else 0.0)
                 cost += work * _waste(e, r, threads, n)
-            cost *= 1 + held / 256  # registers in use keep other warps out
+            cost *= 1 + max(held, EASE) / 32  # registers in use keep other warps out
+            cost += 0.01 * radices[-1]  # of equals, the one that ends on a small radix was faster
             if best is None or cost < best[0]:
                 best = cost, Passes(radices, threads, stride)
     return None if best is None else best[1]

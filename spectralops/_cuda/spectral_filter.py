@@ -16,75 +16,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spectralops._cuda import launch
-from spectralops._cuda.launch import Kernel, Runner
-from spectralops._cuda.passes import Passes, factors, passes
+from spectralops._cuda.geometry import (
+    COLUMNS,
+    FACTOR,
+    FILTER,
+    MOST_FACTORS,
+    Lines,
+    column_geometry,
+    columns_kernel,
+    namespace,
+    row_geometry,
+    rows_kernel,
+)
+from spectralops._cuda.launch import Runner
+from spectralops._cuda.passes import factors
 from spectralops._cuda.program import Address, Program, address
+from spectralops.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral import SpectralFilterPlan
 
 __all__ = ["algorithm", "refusal", "spectral_filter"]
 
-FILE = "spectral.cu"
-# Shared memory that a block may use on every device since compute capability 8.0.
-SHARED_BYTES = 96 * 1024
-# Threads of a block that the geometry aims at, and the most it may have.
-THREADS, MOST_THREADS = 128, 512
 # Part of the second-level cache that the spectrum of one slice of a batch may fill.
 CACHE_PART = 0.4
-MOST_FACTORS = 3
-
-FACTOR = np.dtype([(name, np.int64) for name in ("values", "batch", "period", "stride0", "stride1", "stride2")])
-FILTER = np.dtype(
-    [
-        ("factors", FACTOR, MOST_FACTORS),
-        ("first", np.int64),
-        ("inner", np.int64),
-        ("scale", np.float64),
-        ("sign", np.float64),
-    ]
-)
-COLUMNS = np.dtype(
-    [(name, np.int64) for name in ("columns", "in_outer", "in_pitch", "out_outer", "out_pitch", "mirror")]
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """Geometry of a kernel over the contiguous axis."""
-
-    passes: Passes
-    lines: int
-
-    @property
-    def threads(self) -> int:
-        """Threads of a block."""
-        return self.passes.threads * self.lines
-
-    @property
-    def template(self) -> str:
-        """Template arguments: threads of a line, lines of a block, radices."""
-        return f"{self.passes.threads}, {self.lines}, {self.passes.expression}"
-
-
-def _lines(n: int, itemsize: int) -> Lines | None:
-    found = passes(n, itemsize)
-    if found is None:
-        return None
-    fits = SHARED_BYTES // (found.padded * 2 * itemsize)
-    lines = min(max(1, THREADS // found.threads), fits)
-    return Lines(found, lines) if lines and found.threads <= MOST_THREADS else None
-
-
-def _columns(n: int, itemsize: int, pairs: bool) -> Lines | None:
-    """As many neighbouring columns a block as fit, up to 128 bytes of them."""
-    width = 64 // itemsize
-    while width:
-        found = passes(n, itemsize, width, pairs, MOST_THREADS // width)
-        if found is not None and found.padded * width * 2 * itemsize <= SHARED_BYTES:
-            return Lines(found, width)
-        width //= 2
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +75,18 @@ def _layout(plan: SpectralFilterPlan) -> Layout | str:
     last = sizes[-1]
     if len(sizes) == 1:
         form = "FULL" if not real else "PAIRS" if last % 2 == 0 else "HALF"
-        row = _lines(last // 2 if form == "PAIRS" else last, itemsize)
+        row = row_geometry(last // 2 if form == "PAIRS" else last, itemsize)
         return (
             f"length {last} does not fit a block" if row is None else Layout(form, sizes, plan.batch, itemsize, row, ())
         )
-    row = _lines(last, itemsize)
+    row = row_geometry(last, itemsize)
     if row is None:
         return f"length {last} does not fit a block"
     middle = len(sizes) - 2
     for form in ("PAIRS", "HALF") if real else ("FULL",):
-        columns = tuple(_columns(n, itemsize, form == "PAIRS" and axis == middle) for axis, n in enumerate(sizes[:-1]))
+        columns = tuple(
+            column_geometry(n, itemsize, form == "PAIRS" and axis == middle) for axis, n in enumerate(sizes[:-1])
+        )
         found = tuple(each for each in columns if each is not None)
         if len(found) == len(columns):
             return Layout(form, sizes, plan.batch, itemsize, row, found)
@@ -142,10 +99,16 @@ def refusal(plan: SpectralFilterPlan) -> str:
     return layout if isinstance(layout, str) else ""
 
 
+def _required(plan: SpectralFilterPlan) -> Layout:
+    layout = _layout(plan)
+    if isinstance(layout, str):
+        raise UnsupportedError(f"{plan.op}: backend is {plan.backend!r}, but must be one without kernels: {layout}")
+    return layout
+
+
 def algorithm(plan: SpectralFilterPlan) -> str:
     """How this plan runs, in words."""
-    layout = _layout(plan)
-    assert isinstance(layout, Layout)
+    layout = _required(plan)
     radices = " x ".join("*".join(map(str, each.passes.radices)) for each in (*layout.columns, layout.row))
     if not layout.columns:
         return f"one kernel: forward, product and inverse in registers and shared memory, radices {radices}"
@@ -165,28 +128,20 @@ def spectral_filter(plan: SpectralFilterPlan, x: Any, *operands: Any, out: Any, 
     if out.size == 0:
         return
     runner = launch.runner(plan.op, out)
-    symbol = operands if plan.transfer is None else _on_device(plan, _namespace(out), runner)
-    ready = _ready(plan, symbol, runner)
+    xp = namespace(out)
+    symbol = operands if plan.transfer is None else _on_device(plan, xp, runner)
+    ready = _ready(plan, symbol, runner, xp)
     if ready.expand:
         symbol = tuple(_expanded(plan, value, out) for value in symbol)
     if not ready.moved and x.flags.c_contiguous:
         ready.run(runner, x, symbol, out)
         return
-    xp = _namespace(out)
     last = tuple(range(x.ndim - len(plan.axes), x.ndim))
     field = xp.ascontiguousarray(xp.moveaxis(x, plan.axes, last))
     result = xp.empty(field.shape, out.dtype) if ready.moved else out
     ready.run(runner, field, symbol, result)
     if ready.moved:
         out[...] = xp.moveaxis(result, last, plan.axes)
-
-
-def _namespace(out: Any) -> Any:
-    if isinstance(out, np.ndarray):
-        return np
-    import cupy
-
-    return cupy
 
 
 _symbols: OrderedDict[tuple[Any, ...], tuple[Any, ...]] = OrderedDict()
@@ -215,7 +170,7 @@ def _on_device(plan: SpectralFilterPlan, xp: Any, runner: Runner) -> tuple[Any, 
 
 def _expanded(plan: SpectralFilterPlan, value: Any, out: Any) -> Any:
     """A factor with every axis before the transformed ones in full."""
-    xp = _namespace(out)
+    xp = namespace(out)
     shape = list(plan.spectrum_shape)
     padded = (1,) * (len(shape) - value.ndim) + value.shape
     for axis in plan.axes:
@@ -262,9 +217,8 @@ class Factor:
 class Prepared:
     """The program of a plan for factors of given strides."""
 
-    def __init__(self, plan: SpectralFilterPlan, symbol: tuple[Any, ...], device: launch.Device) -> None:
-        layout = _layout(plan)
-        assert isinstance(layout, Layout)
+    def __init__(self, plan: SpectralFilterPlan, symbol: tuple[Any, ...], device: launch.Device, xp: Any) -> None:
+        layout = _required(plan)
         self.plan, self.layout = plan, layout
         rank, d = len(plan.in_shape), len(plan.axes)
         self.moved = plan.axes != tuple(range(rank - d, rank))
@@ -274,13 +228,27 @@ class Prepared:
             values = [np.broadcast_to(np.empty((), value.dtype), value.shape) for value in symbol]
             found = [Factor.of(plan, _expanded(plan, value, value)) for value in values]
         self.factors = [factor for factor in found if factor is not None]
+        self.tables: list[Any] = []
         self.space_bytes = 0
         self.program = Program()
         _Builder(self, device).build()
+        kind = np.complex64 if layout.itemsize == 4 else np.complex128
+        self.tables = [xp.asarray(table.astype(kind)) for table in self.host_tables(layout)]
+        self.table_addresses = [address(table) for table in self.tables]
+
+    @staticmethod
+    def host_tables(layout: Layout) -> list[Any]:
+        """Twiddle factors of the axes in order; the inverse that follows the multiplier also scales."""
+        half = 0.5 if layout.form == "PAIRS" else 1.0  # both rows come out of a pair's symmetry twice
+        scale = half / math.prod(layout.sizes)
+        if not layout.columns:
+            return [layout.row.passes.table(scale, layout.form == "PAIRS")]
+        first = [each.passes.table(1.0 if j else scale, False) for j, each in enumerate(layout.columns)]
+        return [*first, layout.row.passes.table(1.0, False)]
 
     def run(self, runner: Runner, x: Any, symbol: tuple[Any, ...], out: Any) -> None:
         space = address(runner.workspace(self.space_bytes)) if self.space_bytes else 0
-        self.program.run(runner, [address(x), address(out), space, *map(address, symbol)])
+        self.program.run(runner, [address(x), address(out), space, *self.table_addresses, *map(address, symbol)])
 
 
 # Programs by plan and by the strides of the factors.
@@ -288,17 +256,18 @@ _prepared: OrderedDict[Any, Prepared] = OrderedDict()
 KEPT_PROGRAMS = 256
 
 
-def _ready(plan: SpectralFilterPlan, symbol: tuple[Any, ...], runner: Runner) -> Prepared:
-    key = (id(plan), tuple([value.strides for value in symbol]))
+def _ready(plan: SpectralFilterPlan, symbol: tuple[Any, ...], runner: Runner, xp: Any) -> Prepared:
+    device = runner.device()
+    key = (id(plan), device.index, tuple([value.strides for value in symbol]))
     found = _prepared.get(key)
     if found is None or found.plan is not plan:
-        found = _prepared[key] = Prepared(plan, symbol, runner.device())
+        found = _prepared[key] = Prepared(plan, symbol, device, xp)
         while len(_prepared) > KEPT_PROGRAMS:
             _prepared.popitem(last=False)
     return found
 
 
-X, OUT, SPACE, FACTORS = range(4)
+X, OUT, SPACE, TABLES = range(4)
 
 
 class _Builder:
@@ -310,52 +279,67 @@ class _Builder:
         self.options = (launch.index_option(plan.index_bits),)
         self.real = "float" if layout.itemsize == 4 else "double"
         self.complex_bytes = 2 * layout.itemsize
-        self.kinds = "".join(f", {'true' if f.is_complex else 'false'}" for f in prepared.factors)
+        self.kinds = "".join(
+            f", Factor<{'true' if f.is_complex else 'false'}, {f.strides[0]}>" for f in prepared.factors
+        )
+        self.factors_at = TABLES + len(layout.sizes)
         d = len(layout.sizes)
         arguments = np.zeros(1, FILTER)
         for j, f in enumerate(prepared.factors):
-            arguments["factors"][0, j] = (0, f.batch, f.period, *f.strides)
+            arguments["factors"][0, j] = (0, f.batch, f.period, *f.strides[1:])
         arguments["inner"] = layout.stored if d == 3 else 2**31 - 1
-        # Both rows of a pair come out of the symmetry of their spectrum twice.
-        arguments["scale"] = (0.5 if d > 1 and layout.form == "PAIRS" else 1.0) / math.prod(layout.sizes)
+        arguments["scale"] = (0.5 if layout.form == "PAIRS" else 1.0) / math.prod(layout.sizes)
         arguments["sign"] = -1 if plan.conjugate else 1
         self.arguments = arguments
 
     def filter_addresses(self, argument: int) -> dict[tuple[int, int], Address]:
         words = FACTOR.itemsize // 8
-        return {(argument, words * j): Address(FACTORS + j) for j in range(len(self.prepared.factors))}
+        return {(argument, words * j): Address(self.factors_at + j) for j in range(len(self.prepared.factors))}
 
     def rows(self, name: str, source: Address, target: Address, lines: int, fused: bool = False) -> None:
-        row = self.layout.row
-        kernel = Kernel(
-            FILE,
-            f"{name}<{self.real}, {self.real}, {self.layout.form}, {row.template}{self.kinds if fused else ''}>",
-            (-(-lines // row.lines),),
-            (row.threads,),
-            row.passes.padded * row.lines * self.complex_bytes,
-            self.options,
-        )
-        if fused:
-            inner = self.filter_addresses(3)
-            self.prepared.program.add(kernel, source, target, np.int64(lines), self.arguments, inner=inner)
-        else:
-            self.prepared.program.add(kernel, source, target, np.int64(lines))
+        form, n = self.layout.form, self.layout.sizes[-1]
+        kept = {"PAIRS": 0, "HALF": n // 2 + 1, "FULL": n}[form]
+        more = self.kinds if fused else ""
+        kernel = rows_kernel(name, self.real, form, (kept, 0), self.layout.row, lines, self.options, more)
+        table = self.table(len(self.layout.sizes) - 1, name == "rows_inverse")
+        arguments = (source, target, table, np.int64(lines), *([self.arguments] if fused else []))
+        self.prepared.program.add(kernel, *arguments, inner=self.filter_addresses(4) if fused else None)
+
+    def table(self, axis: int, backwards: bool) -> Address:
+        """Twiddle factors along an axis."""
+        row = self.layout.row if axis == len(self.layout.sizes) - 1 else self.layout.columns[axis]
+        return Address(TABLES + axis, row.passes.reversed_at * self.complex_bytes if backwards else 0)
 
     def columns(
-        self, mode: str, axis: int, forms: tuple[str, str], places: tuple[Address, Address], planes: int, geometry: Any
+        self,
+        mode: str,
+        axis: int,
+        source: tuple[Address, str, int],
+        target: tuple[Address, str, int],
+        planes: int,
+        geometry: tuple[int, ...],
     ) -> None:
-        column = self.layout.columns[axis]
-        kinds = self.kinds if mode == "FILTER" else ", false"
-        kernel = Kernel(
-            FILE,
-            f"columns<{self.real}, {mode}, {forms[0]}, {forms[1]}, {column.template}{kinds}>",
-            (planes * -(-geometry[0] // column.lines),),
-            (column.threads,),
-            column.passes.padded * column.lines * self.complex_bytes,
+        """`source` and `target`: address, form and distance between the elements of a column."""
+        kernel = columns_kernel(
+            mode,
+            self.real,
+            source[1:],
+            target[1:],
+            (self.layout.sizes[axis], 0),
+            self.layout.columns[axis],
+            (planes, geometry[0]),
             self.options,
+            self.kinds if mode == "FILTER" else "",
         )
-        inner = self.filter_addresses(3) if mode == "FILTER" else {}
-        self.prepared.program.add(kernel, *places, np.array([geometry], COLUMNS), self.arguments.copy(), inner=inner)
+        self.prepared.program.add(
+            kernel,
+            source[0],
+            target[0],
+            self.table(axis, mode == "INVERSE"),
+            np.array([geometry], COLUMNS),
+            self.arguments,
+            inner=self.filter_addresses(4) if mode == "FILTER" else None,
+        )
 
     def build(self) -> None:
         layout = self.layout
@@ -381,16 +365,19 @@ class _Builder:
         rows = count * math.prod(sizes[:-1])
         lines = rows // 2 if form == "PAIRS" else rows
         k, row = layout.stored, sizes[-1]
+        nyquist = row // 2 if row % 2 == 0 else 0
         outside = "PAIRS" if form == "PAIRS" else "FULL"
         pitch = row if form == "PAIRS" else k
         plane = sizes[-2] * pitch // (2 if form == "PAIRS" else 1)
         self.rows("rows_forward", x, packed, lines)
+        first = (packed, outside, pitch)
         if len(sizes) == 2:
-            self.columns("FILTER", 0, (outside, outside), (packed, packed), count, (k, plane, pitch, plane, pitch, row))
+            self.columns("FILTER", 0, first, first, count, (k, plane, plane, row, nyquist))
         else:
-            planes, inside = count * sizes[0], (sizes[1] * k, k)
-            across = (inside[0], sizes[0] * inside[0], inside[0], sizes[0] * inside[0], inside[0], row)
-            self.columns("FORWARD", 1, (outside, "FULL"), (packed, whole), planes, (k, plane, pitch, *inside, row))
-            self.columns("FILTER", 0, ("FULL", "FULL"), (whole, whole), count, across)
-            self.columns("INVERSE", 1, ("FULL", outside), (whole, packed), planes, (k, *inside, plane, pitch, row))
+            planes, area = count * sizes[0], sizes[1] * k
+            second = (whole, "FULL", k)
+            across = (whole, "FULL", area)
+            self.columns("FORWARD", 1, first, second, planes, (k, plane, area, row, nyquist))
+            self.columns("FILTER", 0, across, across, count, (area, sizes[0] * area, sizes[0] * area, 0, 0))
+            self.columns("INVERSE", 1, second, first, planes, (k, area, plane, row, nyquist))
         self.rows("rows_inverse", packed, out, lines)

@@ -27,17 +27,10 @@ template <typename T>
 SOPS_DEVICE Complex<T> conj(Complex<T> a) {
   return {a.re, -a.im};
 }
-
-// exp(2 pi i t), t in turns.
-SOPS_DEVICE Complex<float> turn(float t) {
-  Complex<float> w;
-  sincospif(2 * t, &w.im, &w.re);
-  return w;
-}
-SOPS_DEVICE Complex<double> turn(double t) {
-  Complex<double> w;
-  sincospi(2 * t, &w.im, &w.re);
-  return w;
+// a * conj(b)
+template <typename T>
+SOPS_DEVICE Complex<T> times_conj(Complex<T> a, Complex<T> b) {
+  return {a.re * b.re + a.im * b.im, a.im * b.re - a.re * b.im};
 }
 
 constexpr double PI = 3.14159265358979323846;

@@ -88,29 +88,6 @@ struct Dft {
   }
 };
 
-// v[q] *= w^q for w = exp(SIGN 2 pi i t). Powers of w are built from w and w^4 (and w^16), which are computed afresh,
-// so that an error of w is not multiplied by q.
-template <int R, int SIGN, typename T>
-SOPS_DEVICE void twiddle(Complex<T> (&v)[R], T t) {
-  Complex<T> low[4], high[R / 4 + 1];
-  low[1] = turn(SIGN * t);
-  if constexpr (R > 2) low[2] = low[1] * low[1];
-  if constexpr (R > 3) low[3] = low[2] * low[1];
-  repeat<(R + 3) / 4>([&](auto a) {
-    constexpr int A = decltype(a)::value;
-    if constexpr (A == 1 || A == 4) high[A] = turn(SIGN * 4 * A * t);
-    if constexpr (A > 1 && A != 4) high[A] = high[A / 2] * high[A - A / 2];
-    repeat<4>([&](auto b) {
-      constexpr int Q = 4 * A + decltype(b)::value;
-      if constexpr (Q > 0 && Q < R) {
-        if constexpr (Q < 4) v[Q] = v[Q] * low[Q];
-        else if constexpr (Q % 4 == 0) v[Q] = v[Q] * high[A];
-        else v[Q] = v[Q] * (high[A] * low[Q % 4]);
-      }
-    });
-  });
-}
-
 template <int... R>
 struct Radices {
   static constexpr int count = sizeof...(R);
@@ -123,6 +100,12 @@ struct Radices {
     int product = 1;
     for (int i = 0; i < p; ++i) product *= of(i);
     return product;
+  }
+  // Twiddle factors of pass p, exp(-2 pi i q j / before(p + 1)) for q = 1 ... R - 1 and j < before(p), begin here.
+  SOPS_CONSTEXPR static int table(int p) {
+    int begin = 0;
+    for (int i = 1; i < p; ++i) begin += before(i) * (of(i) - 1);
+    return begin;
   }
 };
 template <typename Forward, int... R>
@@ -194,14 +177,23 @@ struct Fft {
   }
 
   // FREE: nobody reads or writes the shared memory any more when the first exchange begins.
-  template <bool FREE>
-  SOPS_DEVICE static void run(Complex<T> (&v)[E], Complex<T>* shared, int t) {
-    pass<0, FREE>(v, shared, t);
+  template <bool FREE, int HELD>
+  SOPS_DEVICE static void run(Complex<T> (&v)[HELD], Complex<T>* shared, const Complex<T>* table, int t) {
+    pass<0, FREE, false>(v, shared, table, t, (T)1);
+  }
+  // The same times a factor, with which the table's second pass has been multiplied already.
+  template <bool FREE, int HELD>
+  SOPS_DEVICE static void run(Complex<T> (&v)[HELD], Complex<T>* shared, const Complex<T>* table, int t, T scale) {
+    if constexpr (PASSES == 1) {
+#pragma unroll
+      for (int i = 0; i < E; ++i) v[i] = v[i] * scale;
+    }
+    pass<0, FREE, true>(v, shared, table, t, scale);
   }
 
  private:
-  template <int P, bool FREE>
-  SOPS_DEVICE static void pass(Complex<T> (&v)[E], Complex<T>* shared, int t) {
+  template <int P, bool FREE, bool SCALED, int HELD>
+  SOPS_DEVICE static void pass(Complex<T> (&v)[HELD], Complex<T>* shared, const Complex<T>* table, int t, T scale) {
     constexpr int R = Rs::of(P), S = Rs::before(P);
 #pragma unroll
     for (int b = 0; b < G::each(P); ++b) {
@@ -209,7 +201,12 @@ struct Fft {
       Complex<T> u[R];
 #pragma unroll
       for (int q = 0; q < R; ++q) u[q] = v[b * R + q];
-      if constexpr (S > 1) twiddle<R, SIGN>(u, (T)(j % S) / (T)(S * R));
+      if constexpr (P > 0) {
+        const Complex<T>* w = table + Rs::table(P) + j % S;
+        if constexpr (SCALED && P == 1) u[0] = u[0] * scale;
+#pragma unroll
+        for (int q = 1; q < R; ++q) u[q] = SIGN < 0 ? u[q] * w[(q - 1) * S] : times_conj(u[q], w[(q - 1) * S]);
+      }
       Dft<R, SIGN>::run(u);
 #pragma unroll
       for (int q = 0; q < R; ++q) v[b * R + q] = u[q];
@@ -228,7 +225,7 @@ struct Fft {
       }
       wait();
       elements<P + 1>(t, [&](int slot, int i) { v[slot] = shared[(i + i / BLOCK * GAP) * STRIDE]; });
-      pass<P + 1, FREE>(v, shared, t);
+      pass<P + 1, FREE, SCALED>(v, shared, table, t, scale);
     }
   }
 };

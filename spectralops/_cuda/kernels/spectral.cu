@@ -6,11 +6,22 @@
 //
 // A real image is transformed in one of two forms. PAIRS: rows 2r and 2r + 1 as one complex row, N values each, so that
 // the spectrum takes as many bytes as the image; the first pass along another axis tells the two apart by the symmetry
-// of their spectra, column k beside column N - k. HALF: each row alone, N / 2 + 1 values, for images with an odd number of rows.
+// of their spectra, column k beside column N - k. HALF: each row alone, N / 2 + 1 values, for images with an odd number of
+// rows. SPLIT: two rows as one complex row, told apart at once.
+// KEPT wavenumbers of a row are stored and read, the first ones (FULL: from LOW on); the others count as zero. PAIRS
+// stores a window of 2 KEPT columns in which column 2 KEPT - k stands for N - k; 0 stands for all N columns.
 #include "fft.cuh"
 #include "filter.cuh"
 
-enum Form { FULL, PAIRS, HALF };
+enum Form { FULL, PAIRS, HALF, SPLIT };
+
+// Where wavenumber k = 0 ... N - 1 lies among KEPT stored ones that begin at LOW <= 0; KEPT or more if it is not stored.
+template <int N, int KEPT, int LOW>
+SOPS_DEVICE int kept(int k) {
+  if constexpr (KEPT == N && LOW == 0) return k;
+  const int place = k - LOW;
+  return place < N ? place : place - N;
+}
 
 // Streaming access: data that nobody reads again should not push the spectrum out of the second-level cache.
 template <typename V>
@@ -34,70 +45,109 @@ SOPS_DEVICE Complex<T>* shared_memory() {
 
 // ---- the contiguous axis: THREADS threads a line, LINES lines a block
 
-template <typename S, typename T, int FORM, int THREADS, int LINES, typename Rs>
+template <typename S, typename T, int FORM, int KEPT, int LOW, int THREADS, int LINES, typename Rs>
 __global__ __launch_bounds__(THREADS* LINES) void rows_forward(const S* __restrict__ x, Complex<T>* __restrict__ spectrum,
-                                                                long long lines) {
+                                                                const Complex<T>* __restrict__ table, long long lines) {
   using F = Fft<T, -1, THREADS, 1, false, Rs>;
-  constexpr int N = F::N, K = FORM == HALF ? N / 2 + 1 : N;
+  constexpr int N = F::N;
   const int t = threadIdx.x % THREADS, group = threadIdx.x / THREADS;
   const index_t line = (index_t)blockIdx.x * LINES + group;
   const bool valid = line < (index_t)lines;
   const index_t source = valid ? line : 0;
+  Complex<T>* shared = shared_memory<T>() + group * F::G::padded();
   Complex<T> v[F::E];
   F::template elements<0>(t, [&](int slot, int i) {
     if constexpr (FORM == FULL) {
       v[slot] = ((const Complex<T>*)x)[source * N + i];
-    } else if constexpr (FORM == PAIRS) {
-      v[slot] = {(T)to_number(load_once(x + source * (2 * N) + i)), (T)to_number(load_once(x + source * (2 * N) + N + i))};
-    } else {
+    } else if constexpr (FORM == HALF) {
       v[slot] = {(T)to_number(load_once(x + source * N + i)), 0};
+    } else {
+      v[slot] = {(T)to_number(load_once(x + source * (2 * N) + i)), (T)to_number(load_once(x + source * (2 * N) + N + i))};
     }
   });
-  F::template run<true>(v, shared_memory<T>() + group * F::G::padded(), t);
-  if (valid) {
-    F::template elements<F::PASSES - 1>(t, [&](int slot, int k) {
-      if (FORM != HALF || k < K) spectrum[line * K + k] = v[slot];
-    });
+  F::template run<true>(v, shared, table, t);
+  if constexpr (FORM == SPLIT) {
+    F::wait();
+    F::template elements<F::PASSES - 1>(t, [&](int slot, int k) { shared[k] = v[slot]; });
+    F::wait();
+    if (!valid) return;
+    for (int k = t; k < KEPT; k += THREADS) {
+      const Complex<T> z = shared[k], m = shared[k == 0 ? 0 : N - k];
+      spectrum[line * (2 * KEPT) + k] = {z.re + m.re, z.im - m.im};
+      spectrum[line * (2 * KEPT) + KEPT + k] = {z.im + m.im, m.re - z.re};
+    }
+    return;
   }
+  if (!valid) return;
+  F::template elements<F::PASSES - 1>(t, [&](int slot, int k) {
+    if constexpr (FORM == FULL) {
+      const int place = kept<N, KEPT, LOW>(k);
+      if (KEPT == N || place < KEPT) spectrum[line * KEPT + place] = v[slot];
+    } else if constexpr (FORM == HALF) {
+      if (k < KEPT) spectrum[line * KEPT + k] = v[slot];
+    } else if constexpr (KEPT == 0) {
+      spectrum[line * N + k] = v[slot];
+    } else {
+      if (k < KEPT) spectrum[line * (2 * KEPT) + k] = v[slot];
+      if (N - k < KEPT) spectrum[line * (2 * KEPT) + 2 * KEPT - (N - k)] = v[slot];
+    }
+  });
 }
 
-template <typename S, typename T, int FORM, int THREADS, int LINES, typename Rs>
-__global__ __launch_bounds__(THREADS* LINES) void rows_inverse(const Complex<T>* spectrum, S* out, long long lines) {
-  using F = Fft<T, 1, THREADS, 1, false, Rs>;
-  constexpr int N = F::N, K = FORM == HALF ? N / 2 + 1 : N;
+template <typename S, typename T, int FORM, int KEPT, int LOW, int THREADS, int LINES, typename Rs>
+__global__ __launch_bounds__(THREADS* LINES) void rows_inverse(const Complex<T>* spectrum, S* out,
+                                                                const Complex<T>* __restrict__ table, long long lines) {
+  using F = Fft<T, 1, THREADS, 1, false, typename Reversed<Rs>::type>;
+  constexpr int N = F::N;
   const int t = threadIdx.x % THREADS, group = threadIdx.x / THREADS;
   const index_t line = (index_t)blockIdx.x * LINES + group;
   const bool valid = line < (index_t)lines;
   const index_t source = valid ? line : 0;
   Complex<T> v[F::E];
   F::template elements<0>(t, [&](int slot, int k) {
-    if constexpr (FORM == HALF) {
-      // What a real signal cannot have is not read: the imaginary parts of the mean and of the Nyquist wavenumber.
-      const Complex<T> value = spectrum[source * K + (k < K ? k : N - k)];
-      v[slot] = {value.re, k == 0 || 2 * k == N ? 0 : k < K ? value.im : -value.im};
-    } else {
+    v[slot] = {0, 0};
+    // What a real signal cannot have is not read: the imaginary parts of the mean and of the Nyquist wavenumber.
+    const bool mirrored = 2 * k > N, real = k == 0 || 2 * k == N;
+    const int low = mirrored ? N - k : k;
+    if constexpr (FORM == FULL) {
+      const int place = kept<N, KEPT, LOW>(k);
+      if (KEPT == N || place < KEPT) v[slot] = spectrum[source * KEPT + place];
+    } else if constexpr (FORM == HALF) {
+      if (low < KEPT) {
+        const Complex<T> a = spectrum[source * KEPT + low];
+        v[slot] = {a.re, real ? 0 : mirrored ? -a.im : a.im};
+      }
+    } else if constexpr (FORM == SPLIT) {
+      if (low < KEPT) {
+        const Complex<T> a = spectrum[source * (2 * KEPT) + low], b = spectrum[source * (2 * KEPT) + KEPT + low];
+        const T ai = real ? 0 : mirrored ? -a.im : a.im, bi = real ? 0 : mirrored ? -b.im : b.im;
+        v[slot] = {a.re - bi, ai + b.re};
+      }
+    } else if constexpr (KEPT == 0) {
       v[slot] = spectrum[source * N + k];
+    } else {
+      if (low < KEPT) v[slot] = spectrum[source * (2 * KEPT) + (mirrored ? 2 * KEPT - low : low)];
     }
   });
-  F::template run<true>(v, shared_memory<T>() + group * F::G::padded(), t);
-  if (valid) {
-    F::template elements<F::PASSES - 1>(t, [&](int slot, int i) {
-      if constexpr (FORM == FULL) {
-        ((Complex<T>*)out)[line * N + i] = v[slot];
-      } else if constexpr (FORM == PAIRS) {
-        store_once(out + line * (2 * N) + i, Storage<S>::from(v[slot].re));
-        store_once(out + line * (2 * N) + N + i, Storage<S>::from(v[slot].im));
-      } else {
-        store_once(out + line * N + i, Storage<S>::from(v[slot].re));
-      }
-    });
-  }
+  F::template run<true>(v, shared_memory<T>() + group * F::G::padded(), table, t);
+  if (!valid) return;
+  F::template elements<F::PASSES - 1>(t, [&](int slot, int i) {
+    if constexpr (FORM == FULL) {
+      ((Complex<T>*)out)[line * N + i] = v[slot];
+    } else if constexpr (FORM == HALF) {
+      store_once(out + line * N + i, Storage<S>::from(v[slot].re));
+    } else {
+      store_once(out + line * (2 * N) + i, Storage<S>::from(v[slot].re));
+      store_once(out + line * (2 * N) + N + i, Storage<S>::from(v[slot].im));
+    }
+  });
 }
 
 // One transformed axis: all in one kernel. FULL: complex lines. PAIRS: real lines of 2 N values, neighbours as one complex
 // number. HALF: real lines of N values (N odd) with zero imaginary parts.
-template <typename S, typename T, int FORM, int THREADS, int LINES, typename Rs, bool... COMPLEX>
-__global__ __launch_bounds__(THREADS* LINES) void rows_filter(const S* __restrict__ x, S* __restrict__ out, long long lines,
+template <typename S, typename T, int FORM, int THREADS, int LINES, typename Rs, typename... Factors>
+__global__ __launch_bounds__(THREADS* LINES) void rows_filter(const S* __restrict__ x, S* __restrict__ out,
+                                                               const Complex<T>* __restrict__ table, long long lines,
                                                                FilterArguments arguments) {
   using F = Fft<T, -1, THREADS, 1, false, Rs>;
   using B = Fft<T, 1, THREADS, 1, false, typename Reversed<Rs>::type>;
@@ -107,7 +157,7 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_filter(const S* __restric
   const bool valid = line < (index_t)lines;
   const index_t source = valid ? line : 0;
   Complex<T>* shared = shared_memory<T>() + group * larger(F::G::padded(), B::G::padded());
-  const Filter<T, COMPLEX...> filter(arguments, source, 0);
+  const Filter<T, Factors...> filter(arguments, source, 0);
   Complex<T> v[larger(F::E, B::E)];
   F::template elements<0>(t, [&](int slot, int i) {
     if constexpr (FORM == FULL) {
@@ -119,17 +169,18 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_filter(const S* __restric
       v[slot] = {(T)to_number(x[source * N + i]), 0};
     }
   });
-  F::template run<true>(v, shared, t);
+  F::template run<true>(v, shared, table, t);
   if constexpr (FORM == FULL) {
-    F::template elements<F::PASSES - 1>(t, [&](int slot, int k) { v[slot] = v[slot] * filter.at(k); });
+    F::template elements<F::PASSES - 1>(t, [&](int slot, int k) { v[slot] = filter.apply(v[slot], k); });
   } else if constexpr (FORM == HALF) {
     F::template elements<F::PASSES - 1>(t, [&](int slot, int k) {
       const bool mirrored = 2 * k > N;
-      Complex<T> h = filter.at(mirrored ? N - k : k);
-      h.im = k == 0 ? 0 : mirrored ? -h.im : h.im;
-      v[slot] = v[slot] * h;
+      Complex<T> y = filter.apply(mirrored ? conj(v[slot]) : v[slot], mirrored ? N - k : k);
+      y.im = k == 0 ? 0 : y.im;
+      v[slot] = mirrored ? conj(y) : y;
     });
   } else {
+    const Complex<T>* roots = table + Rs::table(F::PASSES) + B::Radix::table(F::PASSES);
     F::wait();
     F::template elements<F::PASSES - 1>(t, [&](int slot, int k) { shared[k] = v[slot]; });
     F::wait();
@@ -137,22 +188,22 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_filter(const S* __restric
       const int m = k == 0 ? 0 : N - k;
       const Complex<T> z = shared[k], y = conj(shared[m]);
       if (k == 0) {
-        const T mean = (z.re + z.im) * filter.at(0).re, nyquist = (z.re - z.im) * filter.at(N).re;
-        shared[0] = {mean + nyquist, mean - nyquist};
+        const T mean = filter.apply({z.re + z.im, 0}, 0).re, nyquist = filter.apply({z.re - z.im, 0}, N).re;
+        shared[0] = {2 * (mean + nyquist), 2 * (mean - nyquist)};
       } else {
         // Spectra of the even and the odd samples, each twice: their butterfly gives wavenumbers k and N - k.
-        const Complex<T> w = turn((T)-k / (T)(2 * N)), even = z + y, difference = (z - y) * w;
+        const Complex<T> w = roots[k], even = z + y, difference = (z - y) * w;
         const Complex<T> odd{difference.im, -difference.re};
-        const Complex<T> low = (even + odd) * filter.at(k), high = conj(even - odd) * filter.at(m);
-        const Complex<T> sum = low + conj(high), rest = (low - conj(high)) * conj(w);
-        shared[k] = (sum + Complex<T>{-rest.im, rest.re}) * (T)0.5;
-        shared[m] = conj(sum - Complex<T>{-rest.im, rest.re}) * (T)0.5;
+        const Complex<T> low = filter.apply(even + odd, k), high = conj(filter.apply(conj(even - odd), m));
+        const Complex<T> sum = low + high, rest = times_conj(low - high, w);
+        shared[k] = sum + Complex<T>{-rest.im, rest.re};
+        shared[m] = conj(sum - Complex<T>{-rest.im, rest.re});
       }
     }
     F::wait();
     B::template elements<0>(t, [&](int slot, int k) { v[slot] = shared[k]; });
   }
-  B::template run<false>(v, shared, t);
+  B::template run<false>(v, shared, table + Rs::table(F::PASSES), t, (T)arguments.scale);
   if (valid) {
     B::template elements<B::PASSES - 1>(t, [&](int slot, int i) {
       if constexpr (FORM == FULL) {
@@ -172,19 +223,24 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_filter(const S* __restric
 
 enum Mode { FORWARD = 1, INVERSE = 2, FILTER = 3 };
 
-// Where the lines of an array [outer][N][columns] lie.
+// Where the lines of an array [outer][N][pitch] lie; the pitches are template arguments, so that offsets are constants.
 struct ColumnArguments {
-  long long columns;                                       // of a plane
-  long long in_outer, in_pitch, out_outer, out_pitch;      // distances between planes and between the elements of a column
-  long long mirror;                                        // PAIRS: length of a row, whose column k has column mirror - k beside it
+  long long columns;              // of a plane
+  long long in_outer, out_outer;  // distances between planes
+  long long mirror;               // PAIRS: column k > 0 has column mirror - k beside it
+  long long nyquist;              // PAIRS: the column that is real like column 0, 0 if there is none
 };
 
-template <typename T, int MODE, int IN, int OUT, int THREADS, int COLUMNS, typename Rs, bool... COMPLEX>
-__global__ __launch_bounds__(THREADS* COLUMNS) void columns(const Complex<T>* in, Complex<T>* out, ColumnArguments p,
+// KEPT, LOW: the wavenumbers that FORWARD stores and INVERSE reads.
+template <typename T, int MODE, int IN, long long IN_PITCH, int OUT, long long OUT_PITCH, int KEPT, int LOW, int THREADS,
+          int COLUMNS, typename Rs, typename... Factors>
+__global__ __launch_bounds__(THREADS* COLUMNS) void columns(const Complex<T>* in, Complex<T>* out,
+                                                             const Complex<T>* __restrict__ table, ColumnArguments p,
                                                              FilterArguments arguments) {
   using B = Fft<T, 1, THREADS, COLUMNS, true, typename Reversed<Rs>::type>;
   using F = typename Choose<MODE == INVERSE, B, Fft<T, -1, THREADS, COLUMNS, true, Rs>>::type;
   using Last = typename Choose<MODE == FORWARD, F, B>::type;
+  constexpr int N = F::N;
   const int c = threadIdx.x % COLUMNS, t = threadIdx.x / COLUMNS;
   const index_t tiles = ((index_t)p.columns + COLUMNS - 1) / COLUMNS;
   const index_t plane = blockIdx.x / tiles, column = blockIdx.x % tiles * COLUMNS + c;
@@ -192,7 +248,7 @@ __global__ __launch_bounds__(THREADS* COLUMNS) void columns(const Complex<T>* in
   const index_t from = valid ? column : 0, mirror = from == 0 ? 0 : (index_t)p.mirror - from;
   Complex<T>* shared = shared_memory<T>() + c;
   Complex<T> v[larger(F::E, Last::E)];
-  const index_t pitch = (index_t)p.in_pitch;
+  constexpr index_t pitch = (index_t)IN_PITCH, step = (index_t)OUT_PITCH;
   in += plane * (index_t)p.in_outer;
   if constexpr (IN == PAIRS) {
     constexpr int R = F::Radix::of(0);
@@ -205,17 +261,20 @@ __global__ __launch_bounds__(THREADS* COLUMNS) void columns(const Complex<T>* in
       }
     });
   } else {
-    F::template elements<0>(t, [&](int slot, int i) { v[slot] = in[i * pitch + from]; });
+    F::template elements<0>(t, [&](int slot, int i) {
+      const int place = MODE == INVERSE ? kept<N, KEPT, LOW>(i) : i;
+      v[slot] = {0, 0};
+      if (MODE != INVERSE || KEPT == N || place < KEPT) v[slot] = in[place * pitch + from];
+    });
   }
-  F::template run<true>(v, shared, t);
+  F::template run<true>(v, shared, table, t);
   if constexpr (MODE == FILTER) {
-    const Filter<T, COMPLEX...> filter(arguments, plane, from);
-    F::template elements<F::PASSES - 1>(t, [&](int slot, int k) { v[slot] = v[slot] * filter.at(k); });
-    B::template run<false>(v, shared, t);
+    const Filter<T, Factors...> filter(arguments, plane, from);
+    F::template elements<F::PASSES - 1>(t, [&](int slot, int k) { v[slot] = filter.apply(v[slot], k); });
+    B::template run<false>(v, shared, table + Rs::table(F::PASSES), t, (T)arguments.scale);
   }
   if (!valid) return;
   out += plane * (index_t)p.out_outer;
-  const index_t step = (index_t)p.out_pitch;
   if constexpr (OUT == PAIRS) {
     constexpr int LAST = Last::PASSES - 1, R = Last::Radix::of(LAST);
     static_assert(Last::G::each(LAST) % 2 == 0 && Last::G::butterflies(LAST) % 2 == 0, "both rows of a pair");
@@ -223,7 +282,7 @@ __global__ __launch_bounds__(THREADS* COLUMNS) void columns(const Complex<T>* in
       if (slot / R % 2 == 0) {
         const Complex<T> a = v[slot], b = v[slot + R];
         Complex<T>* row = out + i / 2 * step;
-        if (mirror % (index_t)p.mirror == from) {
+        if (from == 0 || from == (index_t)p.nyquist) {
           row[from] = {a.re, b.re};
         } else {
           row[from] = {a.re - b.im, a.im + b.re};
@@ -232,6 +291,9 @@ __global__ __launch_bounds__(THREADS* COLUMNS) void columns(const Complex<T>* in
       }
     });
   } else {
-    Last::template elements<Last::PASSES - 1>(t, [&](int slot, int i) { out[i * step + from] = v[slot]; });
+    Last::template elements<Last::PASSES - 1>(t, [&](int slot, int i) {
+      const int place = MODE == FORWARD ? kept<N, KEPT, LOW>(i) : i;
+      if (MODE != FORWARD || KEPT == N || place < KEPT) out[place * step + from] = v[slot];
+    });
   }
 }
