@@ -662,4 +662,4 @@ def test_on_unstable_must_be_a_word():
 def test_device_must_be_one():
     with pytest.raises(ValueError, match=r"^diffusion_step: device is 'tpu', but must be 'cpu' or 'cuda'$"):
         so.plan_diffusion_step((4,), "float64", 1.0, 0.1, 1.0, device="tpu")
-    assert so.plan_diffusion_step((4,), "float64", 1.0, 0.1, 1.0, device="cuda:1").backend == "cupy"
+    assert so.plan_diffusion_step((4,), "float64", 1.0, 0.1, 1.0, device="cuda:1").backend == "cuda"

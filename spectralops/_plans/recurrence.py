@@ -26,10 +26,7 @@ e and f are NaN on land, where every level is 0. Two-dimensional grids of square
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from spectralops._plans.diffusion_filter import DiffusionFilterPlan
+from typing import Any
 
 __all__ = ["Recurrence"]
 
@@ -68,7 +65,7 @@ class Recurrence:
     area: Any
 
     @classmethod
-    def of(cls, plan: DiffusionFilterPlan, arrays: tuple[Any, ...], xp: Any) -> Recurrence:
+    def of(cls, plan: Any, arrays: tuple[Any, ...], xp: Any) -> Recurrence:
         """That of a plan's operands, arrays of the library xp."""
         named = dict(zip((operand.name for operand in plan.operands), arrays, strict=True))
         order = sorted(range(len(plan.axes)), key=lambda j: -plan.axes[j])
@@ -115,7 +112,7 @@ class Recurrence:
         total[land] = xp.nan
         return total.astype(dtype, copy=False)
 
-    def _with_metric(self, plan: DiffusionFilterPlan, named: dict[str, Any], order: list[int], xp: Any) -> Recurrence:
+    def _with_metric(self, plan: Any, named: dict[str, Any], order: list[int], xp: Any) -> Recurrence:
         metric, dtype = plan.metric, plan.compute_dtype
         assert metric is not None
 
