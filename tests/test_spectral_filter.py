@@ -386,9 +386,11 @@ def test_explain_says_why_the_engine_is_not_used(monkeypatch):
         text = plan_spectral_filter(shape, "float64", transfer.gaussian(1.0), axes=axes).explain()
         return next(line for line in text.splitlines() if "runs:" in line)
 
-    assert "runs: scipy.fft (length 11 has only prime factors above 7, where the vector engine is no faster" in runs(11)
+    words = "runs: scipy.fft (length 1155 has the prime factor 11, where the vector engine is no faster), "
+    assert words in runs(64, 1155, axes=-1)
+    assert runs(5, 11, 13).endswith("shared among workers; length 11, 13 by convolution with a chirp")
     assert "runs: scipy.fft (the vector engine takes 1 to 3 axes, not 4)" in runs(2, 2, 2, 2, axes=(0, 1, 2, 3))
-    assert "as many rows as a vector has lanes at a time" in runs(12)
+    assert runs(12).endswith("as many rows as a vector has lanes at a time in cache, shared among workers")
     monkeypatch.setenv("SPECTRALOPS_NUMBA", "0")
     assert "runs: scipy.fft (SPECTRALOPS_NUMBA=0 switches compiled kernels off), " in runs(12)
 

@@ -26,18 +26,21 @@ def test_is_smooth(n: int, smooth: bool) -> None:
         ((16, 15), 1),
         ((4, 6, 1), 1),
         ((2**20,), 1),
-        ((721, 1440), 1),
+        ((721, 1440), 16),
         ((11, 13), 1),
         ((4093, 4), 1),
-        ((101,), 8),
+        ((101,), 256),
         ((4093,), 8),
         ((22,), 1),
-        ((2 * 4093,), 1),
+        ((2 * 4093,), 8),
         ((2**13, 2**13), 1),
+        ((11,), 1),
+        ((1155,), 0),
     ],
 )
-def test_lengths_that_are_taken(lengths: tuple[int, ...], batch: int) -> None:
-    assert choice.refusal(lengths, batch) == ""
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_lengths_that_are_taken(lengths: tuple[int, ...], batch: int, dtype: str) -> None:
+    assert choice.refusal(lengths, batch, dtype) == ""
 
 
 @pytest.mark.parametrize(
@@ -50,11 +53,69 @@ def test_lengths_that_are_taken(lengths: tuple[int, ...], batch: int) -> None:
         ((4099,), 9, "length 4099 has the prime factor 4099, where the vector engine is no faster"),
         ((2 * 4099,), 9, "length 8198 has the prime factor 4099, where the vector engine is no faster"),
         ((2 * 121 * 169,), 9, "length 40898 has the prime factor 13, where the vector engine is no faster"),
-        ((11,), 7, "length 11 has only prime factors above 7, where the vector engine is no faster on few rows"),
+        ((1155,), 256, "length 1155 has the prime factor 11, where the vector engine is no faster"),
+        ((16, 33, 64), 64, "length 33 has the prime factor 11, where the vector engine is no faster"),
     ],
 )
 def test_refusals_say_why(lengths: tuple[int, ...], batch: int, words: str) -> None:
     assert choice.refusal(lengths, batch) == words
+
+
+@pytest.mark.parametrize(
+    ("n", "batch", "halved", "taken"),
+    [(961, 64, True, False), (961, 64, False, True), (1155, 2, True, True), (1155, 64, True, False)],
+)
+def test_few_rows_and_complex_rows_are_another_matter(n: int, batch: int, halved: bool, taken: bool) -> None:
+    """A long row is cut into short ones, and complex input has no half that SciPy saves."""
+    assert (choice.refusal((n,), batch, "float32", halved) == "") is taken
+
+
+@pytest.mark.parametrize(
+    ("n", "units"), [(1, 0.0), (2, 4.0), (8, 48.0), (15, 120.0), (7, 53.9), (11, 133.1), (13, 140.4), (26, 332.8)]
+)
+def test_units_of_a_length(n: int, units: float) -> None:
+    """n Σ p, by hand; 11 has code of its own in scipy.fft, 13 and above loops of 3 + 0.6 p."""
+    assert choice._direct(n) == pytest.approx(units)
+
+
+@pytest.mark.parametrize(("n", "m"), [(11, 32), (13, 32), (17, 48), (721, 1536), (1009, 2048)])
+def test_length_of_the_convolution_with_a_chirp(n: int, m: int) -> None:
+    assert choice.chirp_length(n) == m >= 2 * n - 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "dtype", "halved"),
+    [
+        ((64, 256), (1,), "float32", False),
+        ((64, 256), (1,), "float64", True),
+        ((16, 128, 128), (1, 2), "float32", True),
+        ((512, 512), (0,), "float32", False),
+        ((64, 1009), (1,), "float32", False),
+        ((32, 64, 64), (0, 1, 2), "float64", False),
+    ],
+)
+def test_lone_transforms_that_are_taken(
+    shape: tuple[int, ...], axes: tuple[int, ...], dtype: str, halved: bool
+) -> None:
+    assert choice.transform_refusal(shape, axes, dtype, halved) == ""
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "dtype", "halved", "words"),
+    [
+        ((8, 1023), (1,), "float32", False, "8184 numbers are too few for the vector engine to pay"),
+        ((15, 1024), (1,), "float32", True, "15360 numbers are too few for the vector engine to pay"),
+        ((7, 4096), (1,), "float32", False, "7 transforms side by side along axis 1 leave lanes of the vector engine"),
+        ((3, 4096), (1,), "float64", False, "3 transforms side by side along axis 1 leave lanes of the vector engine"),
+        ((64, 4096, 4), (1,), "float32", False, "4 transforms side by side along axis 1 leave lanes of the vector"),
+        ((16, 2**15), (1,), "float32", False, "length 32768 is too long for the vector engine's transforms"),
+        ((256, 1001), (1,), "float32", False, "lengths (1001,) are no faster in the vector engine"),
+    ],
+)
+def test_lone_transforms_that_are_refused(
+    shape: tuple[int, ...], axes: tuple[int, ...], dtype: str, halved: bool, words: str
+) -> None:
+    assert choice.transform_refusal(shape, axes, dtype, halved).startswith(words)
 
 
 def test_the_environment_switches_it_off(monkeypatch: pytest.MonkeyPatch) -> None:

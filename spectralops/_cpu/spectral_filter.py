@@ -9,7 +9,7 @@ import numpy as np
 from scipy import fft
 
 from spectralops._cpu.blocks import Index, blocks, run
-from spectralops._cpu.vector.choice import refusal
+from spectralops._cpu.vector.choice import is_smooth, refusal
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral import SpectralFilterPlan
@@ -28,21 +28,28 @@ def spectral_filter(plan: SpectralFilterPlan, x: Array, *operands: Array, out: A
 
 def _engine(plan: SpectralFilterPlan) -> Engine:
     """Who runs this plan."""
-    return _by_scipy if refusal(plan.sizes, plan.batch) else _by_vectors
+    return _by_scipy if _refusal(plan) else _by_vectors
+
+
+def _refusal(plan: SpectralFilterPlan) -> str:
+    real = "float64" if plan.compute_dtype in ("float64", "complex128") else "float32"
+    return refusal(plan.sizes, plan.batch, real, plan.grid.halved)
 
 
 def algorithm(plan: SpectralFilterPlan) -> str:
     """How this plan runs, in words, and why not faster."""
-    reason = refusal(plan.sizes, plan.batch)
+    reason = _refusal(plan)
     if reason:
         return (
             f"scipy.fft ({reason}), {plan.block} transform(s) at a time so that the spectrum stays in cache, product "
             "in place, blocks shared among workers"
         )
     unit = "as many rows as a vector has lanes" if len(plan.sizes) == 1 else "one image"
+    rough = ", ".join(str(n) for n in plan.sizes if not is_smooth(n))
+    chirps = f"; length {rough} by convolution with a chirp" if rough else ""
     return (
         f"vector engine, compiled by numba on first use: transform, product and inverse fused, {unit} at a time in "
-        "cache, shared among workers"
+        f"cache, shared among workers{chirps}"
     )
 
 

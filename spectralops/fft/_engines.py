@@ -1,4 +1,4 @@
-"""Which library runs a transform: SciPy on NumPy arrays, cupyx on CuPy arrays, torch on tensors.
+"""Which library runs a transform: SciPy or the vector engine on NumPy arrays, cupyx on CuPy arrays, torch on tensors.
 
 Arrays of other libraries, and what torch lacks, go through DLPack to SciPy or cupyx and back.
 """
@@ -16,7 +16,7 @@ import numpy as np
 import scipy.fft
 
 from spectralops import _arrays, _checks
-from spectralops.fft import _arguments
+from spectralops.fft import _arguments, _vectors
 from spectralops.fft._arguments import REAL_OUTPUT
 from spectralops.fft._trigonometric import trigonometric
 
@@ -30,6 +30,8 @@ ARRAY_LIKE = (None, "numpy", "xarray")
 def transform(op: str, x: Any, size: Any, axes: Any, norm: Any, overwrite_x: bool, workers: Any, plan: Any) -> Any:
     """One of the 18 Fourier transforms; `size` and `axes` are n and axis in one dimension."""
     if type(x) is np.ndarray and x.dtype.kind in NUMBERS:
+        if plan is None and (result := _vectors.transformed(op, x, size, axes, norm, workers)) is not None:
+            return result
         return _scipy(op, x, (size, axes, norm, overwrite_x, workers), {"plan": plan})
     library = _arrays.library_of(x)
     if library in ARRAY_LIKE:

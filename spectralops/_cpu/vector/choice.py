@@ -1,19 +1,41 @@
-"""Whether the engine takes a filter, decided from its shape alone: nothing heavy is loaded to find out."""
+"""Whether the engine takes a filter or a transform, decided from its shape alone: nothing heavy is loaded to find out.
+
+The choice compares two predictions. A transform of length n costs its library so many units: n times the sum over the
+prime factors of what each costs, or that of the longer transforms which a convolution with a chirp needs. Units are
+worth different times in scipy.fft and in the engine, calls cost both something, and where fewer transforms than lanes
+run side by side, the engine pays for all lanes. The constants were measured by benchmarks/sweep.py.
+"""
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 from spectralops._compiler import unavailable
 
-__all__ = ["is_smooth", "refusal"]
+__all__ = ["chirp_length", "is_smooth", "refusal", "transform_refusal"]
 
 PRIMES = (2, 3, 5, 7)
 AXES = (1, 2, 3)
-# Measured against scipy.fft: lengths with prime factors above 7 become convolutions of more than twice the length,
-# which leave the second-level cache above this; and with fewer rows most lanes would be idle.
+# Units of a prime factor in scipy.fft: its own code for these, loops for the others.
+FACTORS = {2: 2.0, 3: 3.0, 5: 5.0, 7: 7.7, 11: 12.1}
+LOOPED = (3.0, 0.6)
+# Nanoseconds of a unit in single precision, of a forward transform, a product and an inverse together.
+UNIT_SCIPY, UNIT_SMOOTH, UNIT_CHIRP = 0.38, 0.17, 0.23
+# The same in double precision, relative to single.
+DOUBLE_SCIPY, DOUBLE_ENGINE = 1.5, 2.0
+# Nanoseconds of a call on top.
+CALL_SCIPY, CALL_ENGINE = 35e3, 15e3
+# Numbers in the vectors of most CPUs.
+LANES = {"float32": 8, "float64": 4}
+# From this length on, a transform on its own is spread over the lanes.
+LONG = 1024
+# Rough lengths above this become convolutions that leave the second-level cache.
 LONGEST_CHIRP = 4096
-FEW = 8
+# A lone transform: numbers in the array below which the call costs more than the engine saves, and bytes of a group of
+# transforms above which it leaves the second-level cache.
+FEW_NUMBERS = 1 << 13
+LONGEST_GROUP = 1 << 20
 
 
 def is_smooth(n: int) -> bool:
@@ -39,18 +61,115 @@ def _largest(n: int) -> int:
     return n
 
 
-def refusal(lengths: tuple[int, ...], batch: int) -> str:
-    """Why the engine does not take `batch` transforms of these lengths, in words, or nothing if it does."""
-    if reason := unavailable():
-        return reason
+@lru_cache(maxsize=1024)
+def chirp_length(n: int) -> int:
+    """Length of the transforms by which one of a length n that is not smooth is done: whole sixteens, smooth."""
+    return next(m for m in range(-(-(2 * n - 1) // 16) * 16, 4 * n + 16, 16) if is_smooth(m))
+
+
+@lru_cache(maxsize=1024)
+def _direct(n: int) -> float:
+    """Units of a transform by the factors of its length."""
+    total, length, factor = 0.0, n, 2
+    while n > 1:
+        if factor * factor > n:
+            factor = n
+        while n % factor == 0:
+            total += FACTORS.get(factor, LOOPED[0] + LOOPED[1] * factor)
+            n //= factor
+        factor += 1
+    return length * total
+
+
+@lru_cache(maxsize=1024)
+def _scipy(n: int) -> float:
+    """Nanoseconds of a complex transform in scipy.fft, which takes the cheaper of both ways."""
+    return UNIT_SCIPY * (_direct(n) if is_smooth(n) else min(_direct(n), 3.0 * _direct(chirp_length(n))))
+
+
+@lru_cache(maxsize=1024)
+def _engine(n: int) -> float:
+    """Nanoseconds of one of the complex transforms that run side by side in the engine."""
+    return UNIT_SMOOTH * _direct(n) if is_smooth(n) else UNIT_CHIRP * _direct(chirp_length(n))
+
+
+def _filled(count: int, lanes: int) -> int:
+    return -(-count // lanes) * lanes
+
+
+def _engine_filters(lengths: tuple[int, ...], batch: int, lanes: int, halved: bool) -> float:
+    """Nanoseconds of filters in the engine; see routes.py for what runs."""
+    first, *rest = lengths
+    if not rest:
+        if first >= LONG and batch < lanes:
+            rough = _rest(first)
+            a = rough if rough > 1 else math.isqrt(first)
+            return batch * (first / a * _engine(a) + a * _engine(max(1, first // a))) * (0.6 if halved else 1.0)
+        packed = halved and first % 2 == 0
+        return _filled(batch, lanes) * _engine(first // 2 if packed else first)
+    numbers = math.prod(rest)
+    columns = _filled(numbers, lanes) * (_engine(first // 2) if first % 2 == 0 else _engine(first) / 2)
+    rows = _filled(first // 2 + 1, lanes) * sum(numbers / n * _engine(n) for n in rest)
+    return batch * (columns + rows) * (1.0 if halved else 2.0)
+
+
+def refusal(lengths: tuple[int, ...], batch: int, dtype: str = "float32", halved: bool = True) -> str:
+    """Why the engine does not take `batch` filters of these lengths, in words, or nothing if it does.
+
+    `dtype` is that of the real numbers; `halved` says whether the input is real.
+    """
+    return unavailable() or _filter_refusal(lengths, batch, dtype, halved)
+
+
+@lru_cache(maxsize=1024)
+def _filter_refusal(lengths: tuple[int, ...], batch: int, dtype: str, halved: bool) -> str:
     if len(lengths) not in AXES:
         return f"the vector engine takes 1 to 3 axes, not {len(lengths)}"
-    for n in lengths:
-        rest = _rest(n)
+    rough = [n for n in lengths if not is_smooth(n)]
+    for n in rough:
         # One axis may be cut: a long row then needs a transform of its rough part alone.
-        rough = rest if len(lengths) == 1 and rest < n else n
-        if rest > 1 and rough > LONGEST_CHIRP:
+        if (_rest(n) if len(lengths) == 1 and _rest(n) < n else n) > LONGEST_CHIRP:
             return f"length {n} has the prime factor {_largest(n)}, where the vector engine is no faster"
-    if len(lengths) == 1 and batch < FEW and _rest(lengths[0]) == lengths[0] > 1:
-        return f"length {lengths[0]} has only prime factors above 7, where the vector engine is no faster on few rows"
+    if not rough or not batch:
+        return ""
+    double = dtype == "float64"
+    total = math.prod(lengths)
+    theirs = batch * sum(total / n * _scipy(n) for n in lengths) * (0.5 if halved else 1.0)
+    theirs = theirs * (DOUBLE_SCIPY if double else 1.0) + CALL_SCIPY
+    ours = _engine_filters(lengths, batch, LANES[dtype], halved) * (DOUBLE_ENGINE if double else 1.0) + CALL_ENGINE
+    if ours <= theirs:
+        return ""
+    return f"length {rough[0]} has the prime factor {_largest(rough[0])}, where the vector engine is no faster"
+
+
+def transform_refusal(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str, halved: bool) -> str:
+    """Why the engine does not take lone transforms along `axes`, in words, or nothing if it does.
+
+    `shape` is that of the side which is whole along all axes; `halved` says whether one side is real.
+    """
+    return unavailable() or _transform_refusal(shape, axes, dtype, halved)
+
+
+@lru_cache(maxsize=1024)
+def _transform_refusal(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str, halved: bool) -> str:
+    numbers = math.prod(shape)
+    if numbers < FEW_NUMBERS * (2 if halved else 1):
+        return f"{numbers} numbers are too few for the vector engine to pay"
+    theirs = ours = 0.0
+    for axis in axes:
+        n = shape[axis]
+        mine = halved and axis == len(shape) - 1
+        beside = numbers // n if axis == len(shape) - 1 else math.prod(shape[axis + 1 :])
+        if beside < LANES[dtype]:
+            return f"{beside} transforms side by side along axis {axis} leave lanes of the vector engine idle"
+        packed = n // 2 if mine and n % 2 == 0 else n
+        if 64 * (packed if is_smooth(packed) else chirp_length(packed)) > LONGEST_GROUP:
+            return f"length {n} is too long for the vector engine's transforms side by side"
+        theirs += numbers / n * _scipy(n) * (0.5 if halved else 1.0)
+        ours += numbers / n * _engine(packed) * (0.5 if halved and not mine else 1.0)
+    if dtype == "float64":
+        theirs, ours = theirs * DOUBLE_SCIPY, ours * DOUBLE_ENGINE
+    # Without a product to fuse, the engine gains less.
+    if 1.3 * ours > theirs:
+        return f"lengths {tuple(shape[axis] for axis in axes)} are no faster in the vector engine"
     return ""

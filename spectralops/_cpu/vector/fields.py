@@ -62,3 +62,23 @@ VECTORS = {EVEN: 1, ZERO: 2, PAIR: 2, COMPLEX: 2, SPLIT: 2}
     FILTER_HALF,
     FILTER_FIELDS,
 ) = range(13)
+
+# Fields of a job of lone transforms.
+(
+    LINE_LENGTH,
+    LINE_COUNT,  # coefficients of a half spectrum
+    LINE_ODD,
+    LINE_TURN,  # lanes for an inverse complex transform, else 0
+    LINE_TRANSFORM,  # kernel and tables
+    LINE_PLAN,
+    LINE_TWIDDLES,
+    LINE_POSITION,
+    LINE_ORDER,  # 0, 1, 2, …
+    LINE_ROOTS,
+    LINE_GROUP,  # numbers of a group
+    LINE_NUMBERS,  # numbers in a row of columns, in an image of them
+    LINE_SIZE,
+    LINE_UNITS,
+    LINE_SWEEP,
+    LINE_FIELDS,
+) = range(16)

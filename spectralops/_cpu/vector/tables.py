@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from spectralops._cpu.vector import host, kernels
-from spectralops._cpu.vector.choice import is_smooth
+from spectralops._cpu.vector.choice import chirp_length, is_smooth
 
 __all__ = [
     "FIELDS_PER_STAGE",
@@ -102,7 +102,7 @@ def _smooth_axis(n: int, dtype: str) -> Axis:
 
 
 def _chirp_axis(n: int, dtype: str) -> Axis:
-    m = next(size for size in range(-(-(2 * n - 1) // 16) * 16, 4 * n + 16, 16) if is_smooth(size))
+    m = chirp_length(n)
     inner = axis(m, dtype)
     chirp = roots(2 * n, np.arange(n) ** 2)
     wrapped = np.zeros(m, complex)

@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,8 @@ class Buffer(NamedTuple):
 
 _lock = threading.Lock()
 _kept: list[Buffer] = []
-_addressof, _from_buffer = ctypes.addressof, ctypes.c_char.from_buffer
+_addressof = ctypes.addressof
+_from_buffer: Callable[[Any], Any] = ctypes.c_char.from_buffer
 _pools: dict[int, ThreadPoolExecutor] = {}
 
 
