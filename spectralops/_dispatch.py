@@ -56,9 +56,7 @@ CONVOLUTION = ("fft_conv2d", "convolve")
 STEPS = ("diffusion_step", "convection_step", "diffuse_convect_step", "pde_step")
 STENCILS = ("gradient", "divergence", "laplacian")
 
-COMPILED_STEPS = (
-    "diffusion, and Burgers in one or two dimensions with the central advective scheme; other steps run on numpy"
-)
+COMPILED_STEPS = "pointwise terms only if compiled by numba; the spectral method runs on numpy"
 
 DEVICE_STEPS = "all but functions of the caller's and the spectral method, which run on cupy"
 
@@ -79,10 +77,7 @@ SUPPORT: dict[tuple[str, str], Support] = {
         cupy="_plain.convolution",
         reference="_reference.convolution",
     ),
-    **{
-        (op, "cpu"): Support("spectralops._cpu.steps", REALS, COMPILED_STEPS)
-        for op in ("diffusion_step", "diffuse_convect_step")
-    },
+    **{(op, "cpu"): Support("spectralops._cpu.steps", REALS, COMPILED_STEPS) for op in STEPS},
     **{(op, "cuda"): Support("spectralops._cuda.steps", REALS, DEVICE_STEPS) for op in STEPS},
     **_rows(STEPS, REALS, numpy="_plain.steps", cupy="_plain.steps", reference="_reference.steps"),
     **_rows(STENCILS, ALL, numpy="_plain.stencils", cupy="_plain.stencils", reference="_reference.stencils"),

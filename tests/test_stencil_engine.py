@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import functools
+import zlib
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
+from cases_steps import CASES
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support import OpCase
 
 import spectralops as so
 from spectralops import _compiler
-from spectralops._cpu.stencil import tiling
-from spectralops._cpu.vector import workspace
 
 pytestmark = pytest.mark.skipif(bool(_compiler.unavailable()), reason=_compiler.unavailable() or "numba is there")
+if not _compiler.unavailable():
+    from spectralops._cpu.stencil import engine, tiles
+    from spectralops._cpu.vector import workspace
 
 CONDITIONS = {
     "periodic": so.Periodic(),
@@ -28,6 +36,7 @@ CONDITIONS = {
 GRIDS = {
     "1d": ((40,), (0,)),
     "1d-batch": ((5, 21), (1,)),
+    "1d-batches": ((2, 3, 19), (2,)),
     "2d": ((17, 20), (0, 1)),
     "2d-batch": ((3, 11, 14), (1, 2)),
     "2d-apart": ((9, 3, 17), (0, 2)),
@@ -37,17 +46,18 @@ GRIDS = {
     "one-row": ((1, 7), (0, 1)),
     "one-column": ((5, 1), (0, 1)),
 }
-TERMS = ("star", "star-source", "star-number", "per-instance", "flux", "flux-mask", "number-mask", "burgers")
+TERMS = ("star", "per-instance", "flux-mask", "number-mask", "burgers-source")
 SPACING = (0.5, 0.7, 0.9)
+SMALL = {"CACHE_BYTES": 64, "SHARED_BYTES": 64, "TILE_BYTES": 128}
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     """Equal to the last bit, the sign of zero included; one NaN is as good as another."""
     nan = np.isnan(b)
-    return np.array_equal(np.isnan(a), nan) and a[~nan].tobytes() == b[~nan].tobytes()
+    return a.shape == b.shape and np.array_equal(np.isnan(a), nan) and a[~nan].tobytes() == b[~nan].tobytes()
 
 
-def call(term: str, grid: str, rng: np.random.Generator, dtype: str, **options):
+def call(term: str, grid: str, rng: np.random.Generator, dtype: str, **options: Any) -> Callable[..., Any]:
     """A step of the kind `term` as a function of the backend and the workers."""
     shape, axes = GRIDS[grid]
     u = rng.standard_normal(shape).astype(dtype)
@@ -56,131 +66,193 @@ def call(term: str, grid: str, rng: np.random.Generator, dtype: str, **options):
     mask = rng.random(shape) > 0.3
     options |= {"axes": axes, "on_unstable": "ignore"}
     dx = SPACING[: len(axes)]
-    if term == "burgers":
-        return lambda **tail: so.diffuse_convect_step(0.3 * u, dx, 0.001, 0.5, **options, **tail)
-    nu = 1.0
-    if term == "star-source":
-        options["source"] = field
-    elif term == "star-number":
-        options["source"] = 0.3
-    elif term == "per-instance":
+    if term == "burgers-source":
+        return functools.partial(so.diffuse_convect_step, 0.3 * u, dx, 0.001, 0.5, source=field, **options)
+    nu: Any = 1.0
+    if term == "per-instance":
         nu = rng.random([1 if axis in axes else n for axis, n in enumerate(shape)]).astype(dtype)
-    elif term in ("flux", "flux-mask"):
+        options["source"] = 0.3
+    elif term == "flux-mask":
         nu = field
     if term.endswith("mask"):
         u[~mask] = np.nan
         options |= {"mask": mask, "source": field}
-    return lambda **tail: so.diffusion_step(u, dx, 0.01, nu, **options, **tail)
+    return functools.partial(so.diffusion_step, u, dx, 0.01, nu, **options)
 
 
-@pytest.fixture
-def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Grids of the tests' size cut into many tiles of few levels, as large ones are."""
-    monkeypatch.setattr(tiling, "RESIDENT_BYTES", 0)
-    monkeypatch.setattr(tiling, "WINDOW_BYTES", 1)
-    monkeypatch.setattr(tiling, "TILE_REACHES", {2: 1, 3: 1})
+@pytest.fixture(params=["whole", "tiles"])
+def tiling(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Grids of the tests' size as they are, and cut into many tiles of few levels, as large ones are."""
+    if request.param == "tiles":
+        cut_up(monkeypatch, TILE_REACHES=1, **SMALL)
+    return request.param
+
+
+def cut_up(monkeypatch: pytest.MonkeyPatch, **constants: int) -> None:
+    """Set what decides the tiles, and forget those that were decided before."""
+    for name, value in constants.items():
+        by_dims = isinstance(getattr(tiles, name), dict)
+        monkeypatch.setattr(tiles, name, dict.fromkeys((1, 2, 3), value) if by_dims else value)
+    engine._known.clear()
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> Any:
+    yield
+    engine._known.clear()
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize("grid", GRIDS)
 @pytest.mark.parametrize("term", TERMS)
-def test_same_bits_as_numpy(term: str, grid: str, condition: str, rng: np.random.Generator) -> None:
-    if term == "burgers" and grid.startswith("3d"):
-        pytest.skip("self-advection in three dimensions has no kernel of its own")
+def test_same_bits_as_numpy(term: str, grid: str, condition: str, tiling: str, rng: np.random.Generator) -> None:
     bc = CONDITIONS[condition]
     sides = (bc,) * len(GRIDS[grid][1]) if isinstance(bc, tuple) else bc
     dtype = "float32" if len(condition) % 2 else "float64"
     step = call(term, grid, rng, dtype, bc=sides, steps=7)
-    assert same_bits(step(backend="cpu"), step(backend="numpy"))
+    assert same_bits(step(backend="cpu", workers=1 + len(grid) % 3), step(backend="numpy"))
 
 
-@pytest.mark.usefixtures("small_tiles")
-@pytest.mark.parametrize("workers", [1, 2, 5])
-@pytest.mark.parametrize("condition", CONDITIONS)
-@pytest.mark.parametrize(("term", "grid"), [("star", "2d"), ("flux-mask", "2d"), ("star-source", "3d"), ("flux", "3d")])
-def test_same_bits_in_tiles(term: str, grid: str, condition: str, workers: int, rng: np.random.Generator) -> None:
-    bc = CONDITIONS[condition]
-    sides = (bc,) * len(GRIDS[grid][1]) if isinstance(bc, tuple) else bc
-    step = call(term, grid, rng, "float32", bc=sides, steps=11)
-    assert same_bits(step(backend="cpu", workers=workers), step(backend="numpy"))
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_case_has_the_bits_of_numpy(case: OpCase, tiling: str) -> None:
+    dtype = case.dtypes[zlib.crc32(str(case).encode()) % 2]
+    arrays = case.inputs(np.random.default_rng(zlib.crc32(str(case).encode())), dtype)
+    function = getattr(so, case.op)
+    try:
+        result = case.call(function, arrays, backend="cpu", workers=2)
+    except so.UnsupportedError as error:
+        assert "Pointwise function in plain Python" in str(error)  # noqa: PT017
+        return
+    assert same_bits(result, case.call(function, arrays, backend="numpy"))
 
 
-@settings(
-    max_examples=60,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(data=st.data())
-def test_any_tiling_gives_the_same_bits(data, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Random grids, numbers of steps, threads and tilings, against single NumPy steps."""
-    dims = data.draw(st.integers(1, 3), "dimensions")
-    shape = tuple(data.draw(st.integers(1, 14), "size") for _ in range(dims))
-    steps = data.draw(st.integers(1, 12), "steps")
-    bc = data.draw(st.sampled_from([so.Periodic(), so.Reflect(), so.Dirichlet(0.5), so.Hold()]), "bc")
-    dtype = data.draw(st.sampled_from(["float32", "float64"]), "dtype")
-    field = data.draw(st.booleans(), "field")
-    monkeypatch.setattr(tiling, "RESIDENT_BYTES", data.draw(st.sampled_from([0, 1 << 22]), "resident"))
-    monkeypatch.setattr(tiling, "WINDOW_BYTES", data.draw(st.sampled_from([1, 1 << 14, 2 << 20]), "window"))
-    monkeypatch.setattr(tiling, "TILE_REACHES", dict.fromkeys((2, 3), data.draw(st.integers(1, 3), "reaches")))
-    monkeypatch.setattr(tiling, "BLOCK_ROWS", dict.fromkeys((2, 3), data.draw(st.integers(1, 9), "block")))
-    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1), "seed"))
-    u = rng.standard_normal(shape).astype(dtype)
-    nu = rng.random(shape).astype(dtype) if field else 0.8
+@st.composite
+def problems(draw: st.DrawFn) -> dict[str, Any]:
+    """Random grids, boundaries, terms, integrators, masks and sources."""
+    dims = draw(st.integers(1, 3))
+    shape = tuple(draw(st.integers(1, 9)) for _ in range(dims))
+    if max(shape) < 3:
+        shape = (*shape[:-1], 11)
+    sides = [so.Reflect(), so.Dirichlet(0.5), so.Neumann(0.2), so.Robin(0.4, 0.3), so.Outflow(), so.Hold()]
+    small = [so.Outflow(), so.Hold()]  # mirrors need as many cells as the stencil is wide
+    bc = []
+    for n in shape:
+        some = st.sampled_from(sides if n >= 3 else small)
+        bc.append(so.Periodic() if draw(st.booleans()) else (draw(some), draw(some)))
+    scheme = draw(st.sampled_from(["central", "upwind", "upwind3", "weno5"]))
+    return {
+        "shape": shape,
+        "batch": draw(st.integers(0, 3)),
+        "bc": tuple(bc),
+        "scheme": scheme,
+        "form": draw(st.sampled_from(["advective", "flux"])),
+        "kinds": draw(st.lists(st.sampled_from(["nu", "number", "wind", "field", "self"]), min_size=1, max_size=2)),
+        "mask": draw(st.booleans()),
+        "source": draw(st.booleans()),
+        "integrator": draw(st.sampled_from(["euler", "euler", "rk2", "ssprk3", "rk4"])),
+        "steps": draw(st.integers(1, 8)),
+        "dtype": draw(st.sampled_from(["float32", "float64"])),
+        "seed": draw(st.integers(0, 2**32 - 1)),
+    }
+
+
+@settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(problem=problems(), data=st.data())
+def test_any_tiling_gives_the_bits_of_single_numpy_steps(
+    problem: dict[str, Any], data: st.DataObject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut_up(
+        monkeypatch,
+        CACHE_BYTES=data.draw(st.sampled_from([1, 500, 4000, 1 << 20]), "cache"),
+        SHARED_BYTES=data.draw(st.sampled_from([1, 4000]), "shared"),
+        TILE_BYTES=data.draw(st.sampled_from([1, 2000]), "tile"),
+        TILE_REACHES=data.draw(st.integers(1, 3), "reaches"),
+        BLOCK_ROWS=data.draw(st.integers(1, 9), "rows"),
+        BLOCK_PLANES=data.draw(st.integers(1, 3), "planes"),
+        MOST_LEVELS=data.draw(st.integers(1, 9), "levels"),
+    )
+    rng = np.random.default_rng(problem["seed"])
+    stepped = problem["shape"]
+    shape = ((problem["batch"],) if problem["batch"] else ()) + stepped
+    u = rng.standard_normal(shape).astype(problem["dtype"])
+
+    def field() -> np.ndarray:
+        """Random values that may be the same along some axes."""
+        chosen = [1 if rng.random() < 0.3 else n for n in shape]
+        return rng.random(chosen).astype(problem["dtype"])
+
+    terms: list[Any] = []
+    for kind in problem["kinds"]:
+        scheme, form = problem["scheme"], problem["form"]
+        if kind in ("nu", "number"):
+            terms.append(so.Diffusion(field() if kind == "nu" else 0.4))
+        elif kind == "self":
+            terms.append(so.SelfAdvection(scheme, form))
+        else:
+            velocity = tuple(field() - 0.5 if kind == "field" else rng.standard_normal() for _ in stepped)
+            terms.append(so.Advection(velocity, scheme, form))
+    options: dict[str, Any] = {
+        "axes": tuple(range(len(shape) - len(stepped), len(shape))),
+        "bc": problem["bc"],
+        "integrator": problem["integrator"],
+        "on_unstable": "ignore",
+    }
+    if problem["mask"]:
+        options["mask"] = rng.random(shape) > 0.25
+        u[~options["mask"]] = np.nan
+    if problem["source"]:
+        options["source"] = field()
     expected = u
-    options = {"bc": bc, "axes": tuple(range(dims)), "on_unstable": "ignore"}
-    for _ in range(steps):
-        expected = so.diffusion_step(expected, 1.0, 0.05, nu, backend="numpy", **options)
+    for _ in range(problem["steps"]):
+        expected = so.pde_step(expected, 1.0, 0.02, terms, backend="numpy", **options)
     workers = data.draw(st.integers(1, 3), "workers")
-    result = so.diffusion_step(u, 1.0, 0.05, nu, steps=steps, workers=workers, backend="cpu", **options)
+    steps = problem["steps"]
+    result = so.pde_step(u, 1.0, 0.02, terms, steps=steps, workers=workers, backend="cpu", **options)
     assert same_bits(result, expected)
 
 
-def test_passes_cover_every_row_once() -> None:
-    for one in tiling.passes(2, (1, 1000, 64), 2, 1, (False, True), 70, 4, 3):
-        assert sum(p.levels for p in tiling.passes(2, (1, 1000, 64), 2, 1, (False, True), 70, 4, 3)) == 70
-        for grid in (0, 1):
-            rows = np.concatenate([np.arange(i[3], i[3] + i[4]) for i in one.items if i[0] == grid])
-            assert np.array_equal(rows, np.arange(1000))
+@pytest.mark.usefixtures("tiling")
+@pytest.mark.parametrize("layout", ["F", "strided", "reversed", "broadcast"])
+def test_fields_of_any_strides(layout: str, rng: np.random.Generator) -> None:
+    def laid(x: np.ndarray) -> np.ndarray:
+        if layout == "F":
+            return np.asfortranarray(x)
+        if layout == "strided":
+            return np.repeat(x, 2, axis=-1)[..., ::2]
+        return x[::-1, ::-1] if layout == "reversed" else np.broadcast_to(x[:1], x.shape)
+
+    u, nu, source = (laid(rng.random((12, 15))) for _ in range(3))
+    mask = laid(rng.random((12, 15)) > 0.2)
+    results = [
+        so.diffusion_step(u, 1.0, 0.05, nu, mask=mask, source=source, steps=4, backend=backend)
+        for backend in ("cpu", "numpy")
+    ]
+    assert same_bits(*results)
 
 
-def test_a_tile_of_a_wrapping_grid_has_no_walls_but_a_whole_one_folds() -> None:
-    (whole,) = tiling.passes(1, (1, 40, 64), 2, 1, (False, True), 5, 4, 1)
-    assert whole.folds
-    assert whole.levels == 5
-    for one in tiling.passes(1, (1, 4000, 4096), 2, 1, (False, True), 40, 4, 1):
-        assert not one.folds
-        assert one.levels <= tiling.MOST_LEVELS[2]
-        assert not one.items[:, 7:].any()
+@pytest.mark.usefixtures("tiling")
+def test_nothing_is_written_beyond_scratch_memory(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    """Scratch memory of exactly the size asked for, all NaN, between guards."""
+    guard = 256
+    given_out = []
 
+    def take(size: int) -> workspace.Buffer:
+        owner = np.full(size + 2 * guard + 64, 0xFF, np.uint8)
+        start = -(-(owner.ctypes.data + guard) // 64) * 64
+        given_out.append((owner, start - owner.ctypes.data, size))
+        return workspace.Buffer(start, size, owner)
 
-@pytest.mark.parametrize("itemsize", [4, 8])
-@pytest.mark.parametrize("n", [5, 64, 1000, 1024, 4096])
-def test_rows_keep_off_page_multiples(n: int, itemsize: int) -> None:
-    layout = tiling.Layout.of_tile(1, 10, n, 2, itemsize, 2)
-    assert layout.pitch >= n + 4
-    assert layout.base >= 2 * layout.pitch + 2
-    assert layout.base * itemsize % tiling.LINE_BYTES == 0
-    assert 256 <= layout.pitch * itemsize % 4096 <= 4096 - 256
-    assert layout.size >= layout.base + 12 * layout.pitch - 2
-
-
-@pytest.mark.parametrize("dims", [1, 2, 3])
-@pytest.mark.parametrize("planes", [1, 4])
-def test_ghosts_lie_inside_the_buffer(planes: int, dims: int) -> None:
-    """The first and the last ghost of the first and last row and plane, one plane included."""
-    width, rows, n = 3, 5, 7
-    layout = tiling.Layout.of_tile(planes, rows, n, width, 8, dims)
-    above, left = (width if dims == 3 else 0), (width if dims >= 2 else 0)
-    first = layout.base - above * layout.plane_pitch - left * layout.pitch - width
-    last = (planes - 1 + above) * layout.plane_pitch + (rows - 1 + left) * layout.pitch + n - 1 + width
-    assert first >= 0
-    assert layout.base + last < layout.size
-
-
-def test_levels_are_nearly_equal() -> None:
-    assert list(tiling._levels(70, 32)) == [23, 23, 24]
-    assert list(tiling._levels(5, 32)) == [5]
+    monkeypatch.setattr(workspace, "take", take)
+    monkeypatch.setattr(workspace, "give_back", lambda buffer: None)
+    u, v, nu = rng.random((3, 10, 13)), rng.random((10, 13)), rng.random((3, 10, 13))
+    terms = [so.Diffusion(nu), so.Advection((v, v), "weno5", "flux"), so.Source(v)]
+    options = {"integrator": "rk4", "mask": v > 0.2, "bc": (so.Reflect(), so.Hold()), "steps": 2}
+    results = [so.pde_step(u, 1.0, 0.05, terms, backend=b, on_unstable="ignore", **options) for b in ("cpu", "numpy")]
+    assert same_bits(*results)
+    assert given_out
+    for owner, start, size in given_out:
+        assert (owner[start - guard : start] == 0xFF).all()
+        assert (owner[start + size : start + size + guard] == 0xFF).all()
 
 
 def test_inputs_stay_as_they_are_and_may_be_read_only() -> None:
@@ -199,21 +271,31 @@ def test_memory_goes_back_to_the_workspace() -> None:
     assert sum(kept.size for kept in workspace._kept) == before
 
 
+def test_plans_are_prepared_once_and_forgotten_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "KEPT", 2)
+    plans = [so.plan_diffusion_step((8, 8), "float64", 1.0, 0.1, nu) for nu in (1.0, 1.1, 1.2)]
+    for plan in plans:
+        plan(np.ones((8, 8)))
+    kept = list(engine._known.values())
+    assert [one.plan for one in kept] == plans[1:]
+    plans[1](np.ones((8, 8)))
+    assert list(engine._known.values()) == kept[::-1]
+
+
 def test_the_default_is_the_engine_and_explain_says_so() -> None:
-    plan = so.plan_diffusion_step((8, 8), "float64", 1.0, 0.1, 1.0)
+    plan = so.plan_diffusion_step((8, 8), "float64", 1.0, 0.1, 1.0, steps=3)
     assert plan.backend == "cpu"
-    assert plan.kernel == "star"
-    assert "kernel 'star' of the stencil engine" in plan.explain()
+    assert (
+        "runs: the stencil engine, its inner loop compiled by LLVM for these terms on first use: "
+        "1 pass(es) over memory of at most 3 level(s), 1 tile(s) in all, shared among workers"
+    ) in plan.explain()
 
 
-def test_what_no_kernel_covers_runs_on_numpy() -> None:
-    arguments = ((8,), "float64", 1.0, 0.1, 1.0)
-    plan = so.plan_diffuse_convect_step(*arguments, velocity=0.5)
-    assert plan.kernel is None
+def test_the_spectral_method_runs_on_numpy() -> None:
+    plan = so.plan_diffusion_step((8, 8), "float64", 1.0, 0.1, 1.0, method="spectral")
     assert plan.backend == "numpy"
-    with pytest.raises(so.UnsupportedError, match="backend is 'cpu', but must be 'numpy' for this step: no compiled"):
-        so.plan_diffuse_convect_step(*arguments, velocity=0.5, backend="cpu")
-    assert so.plan_convection_step((8,), "float64", 0.5, 1.0, 0.1).backend == "numpy"
+    with pytest.raises(so.UnsupportedError, match="backend 'cpu' has stencils only"):
+        so.plan_diffusion_step((8, 8), "float64", 1.0, 0.1, 1.0, method="spectral", backend="cpu")
 
 
 def test_the_switch_turns_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,3 +303,7 @@ def test_the_switch_turns_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(so.UnsupportedError, match="SPECTRALOPS_NUMBA=0 switches compiled kernels off"):
         so.plan_diffusion_step((8, 9), "float64", 1.0, 0.1, 1.0, backend="cpu")
     assert so.plan_diffusion_step((8, 11), "float64", 1.0, 0.1, 1.0).backend == "numpy"
+
+
+def test_no_cells() -> None:
+    assert so.diffusion_step(np.ones((0, 4, 4)), 1.0, 0.1, 1.0, backend="cpu").shape == (0, 4, 4)

@@ -7,22 +7,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from spectralops._plans.steps import StepPlan
 
-__all__ = ["algorithm", "diffuse_convect_step", "diffusion_step"]
+__all__ = ["algorithm", "convection_step", "diffuse_convect_step", "diffusion_step", "pde_step"]
 
 
 def algorithm(plan: StepPlan) -> str:
     """How this plan runs, in words."""
-    return (
-        f"kernel {plan.kernel!r} of the stencil engine, compiled by numba on first use: several steps per pass over "
-        "memory, tiles shared among workers"
-    )
+    from spectralops._cpu.stencil.engine import in_words
+
+    return in_words(plan)
 
 
-def diffusion_step(plan: StepPlan, u: Any, *fields: Any, out: Any, workers: int) -> None:
+def pde_step(plan: StepPlan, u: Any, *fields: Any, out: Any, workers: int) -> None:
     """Write u after the plan's steps to `out`."""
-    from spectralops._cpu.stencil.engine import advance  # loads numba
+    from spectralops._cpu.stencil.engine import advance  # loads LLVM
 
     advance(plan, u, *fields, out=out, workers=workers)
 
 
-diffuse_convect_step = diffusion_step
+diffusion_step = convection_step = diffuse_convect_step = pde_step

@@ -1,48 +1,39 @@
-"""Which of the compiled kernels of the stencil engine covers a step."""
+"""Which steps the compiled stencil engine runs: all of them, unless something other than a stencil is asked for."""
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from spectralops import _compiler
-from spectralops._plans.schemes import Linear, Update
 
-__all__ = ["compiled_kernel", "device_refusal", "refusal"]
+if TYPE_CHECKING:
+    from spectralops._plans.schemes import Update
+    from spectralops._plans.steps import StepPlan
 
-
-def compiled_kernel(update: Update, axes: tuple[int, ...], integrator: str) -> str | None:
-    """Name of the kernel, None if no kernel covers the step.
-
-    * ``star``: constant coefficients, the same for both neighbours along every stepped axis;
-    * ``burgers``: the same, with the central advective form of self-advection along all of one or two axes;
-    * ``flux``: diffusion as differences of face fluxes, along every stepped axis.
-
-    Each takes a source.
-    """
-    if integrator != "euler" or update.pointwise or len(update.sources) > 1:
-        return None
-    if update.linear is None:
-        whole = len(update.diffusion) == len(axes)
-        return "flux" if whole and not update.transport else None
-    if update.diffusion or not _is_star(update.linear, axes):
-        return None
-    if not update.transport:
-        return "star"
-    burgers = all(
-        part.velocity is None and part.scheme == "central" and part.form == "advective" for part in update.transport
-    )
-    return "burgers" if burgers and len(update.transport) == len(axes) <= 2 else None
+__all__ = ["device_refusal", "refusal"]
 
 
-def _is_star(linear: Linear, axes: tuple[int, ...]) -> bool:
-    return [(tap.axis, tap.offsets) for tap in linear.taps] == [(axis, (-1, 1)) for axis in reversed(axes)]
-
-
-def refusal(kernel: str | None, method: str) -> str:
-    """Why compiled kernels do not run a step, in words; empty where they do."""
-    if method != "stencil":
+def refusal(plan: StepPlan) -> str:
+    """Why compiled code does not run a step, in words; empty where it does."""
+    if plan.method != "stencil":
         return "the spectral method is no stencil"
-    if kernel is None:
-        return "no compiled kernel covers these terms"
-    return _compiler.unavailable()
+    if reason := _compiler.unavailable():
+        return reason
+    for function in plan.update.pointwise:
+        if not _is_compiled(function):
+            return "a Pointwise function in plain Python works on whole arrays; compile it with numba.njit"
+        # Loads numba, which the caller has done already.
+        pointwise = importlib.import_module("spectralops._cpu.stencil.pointwise")
+        reason = pointwise.refusal(function, plan.compute)
+        if reason:
+            return str(reason)
+    return ""
+
+
+def _is_compiled(function: Any) -> bool:
+    """Whether a function is one of numba's."""
+    return str(type(function).__module__).startswith("numba.")
 
 
 def device_refusal(update: Update, method: str) -> str:

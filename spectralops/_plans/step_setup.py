@@ -87,7 +87,7 @@ class Setup:
         plan = build(self.geometry, self.terms, self.integrator, dt, steps, method, stable_dt)
         reason = ""
         if plan.backend == "cpu":
-            reason = step_kernels.refusal(plan.kernel, plan.method)
+            reason = step_kernels.refusal(plan)
         elif plan.backend == "cuda":
             reason = step_kernels.device_refusal(plan.update, plan.method)
         if not reason:

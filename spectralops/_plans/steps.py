@@ -11,7 +11,6 @@ from spectralops import _arrays, _checks, _dispatch, boundary
 from spectralops._plans import schemes, spectral_steps
 from spectralops._plans.geometry import Geometry, geometry_of
 from spectralops._plans.spectral_steps import SpectralAdvance
-from spectralops._plans.step_kernels import compiled_kernel
 from spectralops._plans.terms import Advection, Diffusion, Field, Source, Term
 from spectralops.errors import UnsupportedError
 
@@ -81,11 +80,6 @@ class StepPlan:
     def out_dtype(self) -> str:
         """Dtype of the result."""
         return self.geometry.dtype
-
-    @property
-    def kernel(self) -> str | None:
-        """Compiled kernel that covers the step, None if none does."""
-        return compiled_kernel(self.update, self.geometry.axes, self.integrator)
 
     @property
     def spectral(self) -> SpectralAdvance:

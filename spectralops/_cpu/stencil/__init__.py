@@ -1,8 +1,13 @@
 """The stencil engine: several time levels per pass over memory, bit for bit the plain formula.
 
-A grid is cut into tiles of whole rows. A tile is copied into one of two padded scratch buffers with as many extra rows
-(and planes) as its levels reach; the levels then sweep through it in skewed blocks of a few rows, each level as many
-rows behind the one before as the stencil is wide, writing alternately to the two buffers, so that a row stays in cache
-from one level to the next. The last level goes straight to the result. Boundary ghosts live in the padding and are
-renewed after each block, so that inner loops know no boundary.
+A grid is cut into tiles, and the levels sweep through a tile in skewed blocks of a few rows: what is loaded first, then
+each level as many rows behind the one before as the stencil is wide, so that a row stays in cache from one level to the
+next. Levels write alternately to two padded copies of the tile (stages of an integrator to up to four), the last one
+straight to the result. Boundary ghosts live in the padding and are renewed after each block, so that inner loops know
+no boundary. A tile that borders on others also loads as many of their cells as its levels reach.
+
+The inner loop is emitted for the terms of a step: its formula, written once in Python over LLVM values
+(:mod:`formula`), becomes explicit vectors of rows (:mod:`cells`). All else is one compiled sweep per dtype
+(:mod:`sweep`), which reads integers (:mod:`layout`): tiles (:mod:`tiles`), the order of their levels (:mod:`schedule`),
+addresses.
 """

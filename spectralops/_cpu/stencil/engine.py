@@ -1,289 +1,217 @@
-"""From a plan and native arrays to compiled sweeps: coefficients, ghosts, fields, buffers, threads."""
+"""From a plan and native arrays to compiled sweeps: coefficients, ghosts, addresses, scratch memory, threads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
+import threading
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spectralops._cpu.stencil import rows
-from spectralops._cpu.stencil.skeleton import build
-from spectralops._cpu.stencil.tiling import LINE_BYTES, Layout, Pass, passes
+from spectralops._cpu.stencil import layout
+from spectralops._cpu.stencil.layout import LAYERS, Job, Table
+from spectralops._cpu.stencil.machine import stages, sweep
+from spectralops._cpu.stencil.program import program_of
+from spectralops._cpu.stencil.tiles import Frame, Pass, passes
 from spectralops._cpu.vector import workspace
 
 if TYPE_CHECKING:
-    from spectralops._plans.schemes import Weight
     from spectralops._plans.steps import StepPlan
-    from spectralops._plans.terms import Field
 
-__all__ = ["advance"]
+__all__ = ["advance", "in_words"]
 
 Array = np.ndarray[Any, Any]
-
-
-@lru_cache(maxsize=64)
-def _sweep(kernel: str) -> Any:
-    return build(getattr(rows, kernel))
+# Plans whose preparation is remembered.
+KEPT = 64
 
 
 def advance(plan: StepPlan, u: Array, *fields: Array, out: Array, workers: int) -> None:
     """Write u after the plan's steps to out."""
-    if not out.size:
-        return
-    grid = Grid.of_plan(plan, (u, *fields))
-    axes, last = plan.geometry.axes, tuple(range(u.ndim - grid.dims, u.ndim))
-    source = np.ascontiguousarray(np.moveaxis(u, axes, last)).reshape(-1)
-    in_order = axes == last
-    target = (out if in_order else np.empty(np.moveaxis(out, axes, last).shape, out.dtype)).reshape(-1)
-    schedule = list(
-        passes(grid.grids, grid.shape, grid.dims, grid.width, grid.periodic[:2], plan.steps, out.itemsize, workers)
+    if out.size:
+        _prepared(plan).run((u, *fields), out, workers)
+
+
+def in_words(plan: StepPlan) -> str:
+    """How a plan runs."""
+    prepared = _prepared(plan)
+    schedule = prepared.passes(1)
+    count = sum(len(one.items) for one in schedule)
+    levels = max(one.steps for one in schedule) * prepared.program.stages
+    return (
+        f"the stencil engine, its inner loop compiled by LLVM for these terms on first use: {len(schedule)} "
+        f"pass(es) over memory of at most {levels} level(s), {count} tile(s) in all, shared among workers"
     )
-    # A tile that borders on others looks at fields as far away as its levels reach.
-    levels = max((one.levels for one in schedule if not one.folds), default=0)
-    with ExitStack() as stack:
-        constants = grid.constants()
-        laid = grid.fields(levels, stack)
-        spare = stack.enter_context(_buffers(out.dtype, source.size))[0] if len(schedule) > 1 else target
-        for index, one in enumerate(schedule):
-            following = target if (len(schedule) - index) % 2 else spare
-            _run(grid, one, source, following, constants, laid, workers)
-            source = following
-    if not in_order:
-        out[...] = np.moveaxis(target.reshape(np.moveaxis(out, axes, last).shape), last, axes)
-    if plan.geometry.mask is not None:
-        np.copyto(out, u, where=~np.broadcast_to(grid.arrays[plan.geometry.mask], out.shape))
 
 
-def _run(grid: Grid, one: Pass, source: Array, target: Array, constants: Array, laid: Laid, workers: int) -> None:
-    layout = one.layout
-    sweep = _sweep(f"{grid.kernel}_{grid.dims}d")
-    rules = grid.rules()
-    stepped = (grid.dims == 3, grid.dims >= 2)
-    # numba would compile anew for an array that cannot be written, so that all of them are made such.
-    source = source.view()
-    source.flags.writeable = False
+def _rows_of(function: Any, dtype: str) -> Any:
+    from spectralops._cpu.stencil import pointwise  # loads numba
 
-    def part(first: int, end: int) -> None:
-        with _buffers(source.dtype, layout.size, layout.size) as (a, b):
-            sweep(
-                source, target, one.items[first:end], grid.shape, one.levels, (a, b), layout.base,
-                (layout.plane_pitch, layout.pitch), stepped, one.folds, grid.periodic[2], grid.held, rules, constants,
-                laid.conductances, laid.source is not None, source if laid.source is None else laid.source, laid.base,
-                laid.pitches,
-            )  # fmt: skip
-
-    with np.errstate(all="ignore"):
-        workspace.run(part, len(one.items), workers)
+    return pointwise.compiled(function, dtype)
 
 
-@contextmanager
-def _buffers(dtype: np.dtype[Any], *sizes: int) -> Iterator[list[Array]]:
-    """Aligned flat arrays from the workspace, for the time of the context."""
-    taken = [workspace.take(size * dtype.itemsize) for size in sizes]
-    try:
-        yield [_array(buffer, dtype, size) for buffer, size in zip(taken, sizes, strict=True)]
-    finally:
-        for buffer in taken:
-            workspace.give_back(buffer)
+_lock = threading.Lock()
+_known: OrderedDict[int, Prepared] = OrderedDict()
 
 
-def _array(buffer: workspace.Buffer, dtype: np.dtype[Any], size: int) -> Array:
-    start = buffer.address - buffer.owner.ctypes.data
-    return buffer.owner[start : start + size * dtype.itemsize].view(dtype)
+def _prepared(plan: StepPlan) -> Prepared:
+    """What does not depend on the arrays; found by the identity of the plan, which is quicker than its hash."""
+    with _lock:
+        found = _known.get(id(plan))
+        if found is not None:
+            _known.move_to_end(id(plan))
+            return found
+    made = Prepared(plan)
+    with _lock:
+        _known[id(plan)] = made  # holds the plan, so that no other gets its identity
+        while len(_known) > KEPT:
+            _known.popitem(last=False)
+    return made
 
 
-@dataclass(frozen=True, slots=True)
-class Laid:
-    """Coefficient fields laid out over whole grids, with the cells beyond their ends that sweeps look at."""
+class Prepared:
+    """A plan seen as the sweep sees it: grids of (planes, rows, cells), stepped along the last axes."""
 
-    conductances: tuple[Array, ...]
-    source: Array | None
-    base: int
-    pitches: tuple[int, int, int]
+    def __init__(self, plan: StepPlan) -> None:
+        self.plan = plan
+        geometry = plan.geometry
+        self.program, self.table = program_of(plan)
+        dims, ndim = len(geometry.axes), len(geometry.shape)
+        self.last = tuple(range(ndim - dims, ndim))
+        self.moved = geometry.axes != self.last
+        self.order = [axis for axis in range(ndim) if axis not in geometry.axes] + list(geometry.axes)
+        shape = [geometry.shape[axis] for axis in self.order]
+        # Rows of a batch make one grid where only rows are stepped, unless their coefficients differ.
+        self.lines = dims == 1 and ndim > 1 and not self.table.varies
+        inner = dims + self.lines
+        self.batch = shape[: ndim - inner]
+        grids = int(np.prod(self.batch, dtype=np.int64))
+        cells = (1,) * (3 - inner) + tuple(shape[ndim - inner :])
+        wraps = [layers[0][0].source == "wrap" if layers[0] else True for layers in geometry.ghosts]
+        widths = (0,) * (3 - dims) + tuple(geometry.widths)
+        self.frame = Frame(grids, cells, dims, (False,) * (3 - dims) + tuple(wraps), widths, self.program)  # type: ignore
+        self.sweep, self.stages = sweep(plan.compute), stages(self.program)
+        self.rules = self._rules()
+        self.pointwise = [_rows_of(function, plan.compute) for function in plan.update.pointwise]
+        self.functions = np.array([rows.address for rows in self.pointwise], np.int64)
+        self.dt = np.array([plan.dt]).astype(plan.compute)
+        self.job = self._job()
+        self._passes: dict[int, list[Pass]] = {}
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Grid:
-    """A plan seen as the sweep sees it: `grids` grids of (planes, rows, cells), stepped along the last `dims` axes."""
-
-    plan: StepPlan
-    arrays: tuple[Array, ...]
-    dims: int
-    grids: int
-    shape: tuple[int, int, int]
-    kernel: str
-
-    @classmethod
-    def of_plan(cls, plan: StepPlan, arrays: tuple[Array, ...]) -> Grid:
-        """Rows of a batch make one grid where only rows are stepped, unless their coefficients differ."""
-        geometry, update = plan.geometry, plan.update
-        dims = len(geometry.axes)
-        stepped = tuple(geometry.shape[axis] for axis in geometry.axes)
-        batch = arrays[0].size // int(np.prod(stepped))
-        varies = update.linear is not None and any(
-            weight.parts for weight in (update.linear.center, *(tap.weight for tap in update.linear.taps))
+    def _job(self) -> Array:
+        """What every call tells the sweep."""
+        program = self.program
+        job = np.zeros(len(Job), np.int64)
+        job[Job.PLANES : Job.CELLS + 1] = self.frame.shape
+        job[Job.WIDTHS : Job.WIDTHS + 3] = self.frame.widths
+        job[Job.BUFFERS], job[Job.FIELDS], job[Job.POINTWISE] = program.buffers, program.fields, program.pointwise
+        job[Job.SCRATCH], job[Job.MASKED] = program.scratch, program.masked
+        first = 3 - self.frame.dims
+        job[Job.HELD] = sum(
+            1 << 2 * (first + axis) + side
+            for axis, pair in enumerate(self.plan.geometry.held)
+            for side, held in enumerate(pair)
+            if held
         )
-        if dims == 1 and not varies:
-            grids, shape = 1, (1, batch, *stepped)
-        else:
-            grids, shape = batch, (1,) * (3 - dims) + stepped
-        return cls(plan, arrays, dims, grids, shape, plan.kernel)  # type: ignore[arg-type]
+        for place, array in zip(
+            (Job.SOURCES, Job.SCALES, Job.OFFSETS, Job.STAGES, Job.FUNCTIONS, Job.DT),
+            (*self.rules, self.stages, self.functions, self.dt),
+            strict=True,
+        ):
+            job[place] = array.ctypes.data
+        return job
 
-    @property
-    def width(self) -> int:
-        """Ghost layers on every side."""
-        return max(self.plan.geometry.widths)
-
-    @property
-    def periodic(self) -> tuple[bool, bool, bool]:
-        """Which axes wrap around."""
-        wraps = [layers[0][0].source == "wrap" for layers in self.plan.geometry.ghosts]
-        return (False,) * (3 - self.dims) + tuple(wraps)  # type: ignore[return-value]
-
-    @property
-    def held(self) -> Array:
-        """Which end cells keep their value, [axis, side]."""
-        held = np.zeros((3, 2), np.bool_)
-        held[3 - self.dims :] = self.plan.geometry.held
-        return held
-
-    def rules(self) -> tuple[Array, Array, Array]:
-        """Sources, counted from the wall, scales and offsets of the ghosts: [axis, side, layer]."""
-        source = np.zeros((3, 2, self.width), np.int64)
-        scale = np.ones((3, 2, self.width), self.plan.compute)
+    def _rules(self) -> tuple[Array, Array, Array]:
+        """Sources of ghosts, counted from the wall, scales and offsets: [kind, axis, side, layer]."""
+        source = np.zeros((len(Table), 3, 2, LAYERS), np.int64)
+        scale = np.ones((len(Table), 3, 2, LAYERS), self.plan.compute)
         # x * 1 + (-0) is x to the last bit, also for x = -0.
         offset = np.full_like(scale, -0.0)
-        first = 3 - self.dims
+        first = 3 - self.frame.dims
         for j, pair in enumerate(self.plan.geometry.ghosts):
-            size = self.shape[first + j]
+            n = self.frame.shape[first + j]
             for side, layers in enumerate(pair):
                 for m, rule in enumerate(layers):
                     place = (first + j, side, m)
-                    source[place] = {"wrap": (size - 1 - m) % size, "mirror": m, "edge": 0}[rule.source]
+                    found = {"wrap": (n - 1 - m) % n, "mirror": m, "edge": 0}[rule.source]
+                    source[(Table.CELLS, *place)] = source[(Table.MASK, *place)] = found
+                    source[(Table.FIELDS, *place)] = found if rule.source == "wrap" else 0
                     if (rule.scale, rule.offset) != (1.0, 0.0):
-                        scale[place], offset[place] = rule.scale, rule.offset
+                        scale[(Table.CELLS, *place)], offset[(Table.CELLS, *place)] = rule.scale, rule.offset
         return source, scale, offset
 
-    def constants(self) -> Array:
-        """Coefficients of the kernel, a row for each grid whose coefficients differ."""
-        update = self.plan.update
-        if self.kernel == "flux":
-            return np.zeros((1, 1), self.plan.compute)
-        linear = update.linear
-        assert linear is not None
-        columns = [1.0 + self._weight(linear.center), *(self._weight(tap.weight) for tap in linear.taps)]
-        columns += [np.array([part.factor]) for part in update.transport]
-        count = max(len(column) for column in columns)
-        return np.stack([np.broadcast_to(column, count) for column in columns], axis=1).astype(self.plan.compute)
+    def passes(self, workers: int) -> list[Pass]:
+        """The passes for so many threads."""
+        found = self._passes.get(workers)
+        if found is None:
+            found = self._passes[workers] = passes(self.frame, self.plan.steps, workers)
+        return found
 
-    def _weight(self, weight: Weight) -> Array:
-        """The weight of every grid, in float64."""
-        value: Any = weight.constant
-        for operand, factor in weight.parts:
-            value = value + factor * self.arrays[operand]
-        if not weight.parts:
-            return np.array([value])
-        axes = self.plan.geometry.axes
-        shape = tuple(1 if axis in axes else n for axis, n in enumerate(self.plan.in_shape))
-        return np.broadcast_to(value, shape).reshape(-1)
-
-    def fields(self, levels: int, stack: ExitStack) -> Laid:
-        """The conductances and the source that the kernel reads."""
-        update = self.plan.update
-        sources = [self._source(rate, factor) for rate, factor in update.sources]
-        conductances = [self._conductance(part) for part in update.diffusion]
-        if not sources and not conductances:
-            return Laid((), None, 0, (0, 0, 0))
-        reach = levels * self.width
-        halo = (reach + 1 if self.periodic[0] else 1, reach + 1 if self.periodic[1] else 1)
-        dtype = np.dtype(self.plan.compute)
-        planes, lines, n = self.shape
-        pitch = Layout.of_tile(1, 1, n, 1, dtype.itemsize, 1).pitch
-        whole = (self.grids, planes + 2 * halo[0], lines + 2 * halo[1], pitch)
-        plane_pitch = whole[2] * pitch
-        grid_pitch = whole[1] * plane_pitch
-        first = LINE_BYTES // dtype.itemsize
-        base = halo[0] * plane_pitch + halo[1] * pitch + first
-        values = conductances + sources
-        flat = stack.enter_context(_buffers(dtype, *[self.grids * grid_pitch] * len(values)))
-        for array, value in zip(flat, values, strict=True):
-            self._lay(array.reshape(whole), value, halo, first)
-        source = flat[len(conductances)] if sources else None
-        return Laid(tuple(flat[: len(conductances)]), source, base, (grid_pitch, plane_pitch, pitch))
-
-    def _source(self, rate: float | Field, factor: float) -> Array:
-        number = np.dtype(self.plan.compute).type
-        if isinstance(rate, float):
-            return self._whole(np.asarray(number(rate * factor)))
-        return self._whole(self.arrays[rate.operand].astype(self.plan.compute) * number(factor))
-
-    def _whole(self, array: Array) -> Array:
-        """An array over all cells, in the order of the sweep: (grids, planes, rows, cells)."""
-        axes = self.plan.geometry.axes
-        ndim = len(self.plan.in_shape)
-        last = tuple(range(ndim - self.dims, ndim))
-        moved = np.moveaxis(np.broadcast_to(array, self.plan.in_shape), axes, last)
-        return moved.reshape(self.grids, *self.shape)
-
-    def _conductance(self, part: Any) -> Array:
-        """Conductance of the faces of one axis, one more than cells, NaN where a mask closes them."""
-        number = np.dtype(self.plan.compute).type
-        axis = self._axis(part.axis)
-        wraps = self.periodic[axis - 1]
-        if part.nu is None:
-            shape = [self.grids, *self.shape]
-            shape[axis] += 1
-            faces = np.full(shape, number(part.factor))
-        else:
-            cells = self._whole(self.arrays[part.nu.operand].astype(self.plan.compute, copy=False))
-            faces = _extended(cells, axis, wraps)
-            faces = (_slab(faces, axis, 0, -1) + _slab(faces, axis, 1, 0)) * number(part.factor)
+    def run(self, arrays: tuple[Array, ...], out: Array, workers: int) -> None:
+        """All passes, from u to out."""
+        schedule = self.passes(workers)
+        target = np.empty([out.shape[axis] for axis in self.order], out.dtype) if self.moved else out
+        coefficients = self._coefficients(arrays)
         mask = self.plan.geometry.mask
-        if mask is not None:
-            sources = [layers[0].source for layers in self.plan.geometry.ghosts[axis - 4 + self.dims]]
-            open_ = _extended(self._whole(self.arrays[mask]), axis, "wrap" in sources)
-            faces[~(_slab(open_, axis, 0, -1) & _slab(open_, axis, 1, 0))] = np.nan
-        return faces
+        read = [*self.table.fields, *(() if mask is None else (mask,))]
+        keep: list[Any] = []
+        entries = np.empty((1 + len(read), len(layout.Array)), np.int64)
+        for place, operand in enumerate((0, *read)):
+            entries[place] = self._entry(arrays[operand], keep)
+        job = self.job.copy()
+        for place, array in zip((Job.ARRAYS, Job.COEFFICIENTS), (entries, coefficients), strict=True):
+            job[place] = array.ctypes.data
+        job[Job.COEFFICIENT_BYTES] = coefficients.strides[0] if len(coefficients) > 1 else 0
+        spare = workspace.take(out.nbytes) if len(schedule) > 1 else None
+        try:
+            address = spare.address if spare else 0
+            for index, one in enumerate(schedule):
+                result = target.ctypes.data if (len(schedule) - index) % 2 else address
+                job[Job.PITCH], job[Job.PLANE_PITCH] = one.layout.pitch, one.layout.plane_pitch
+                job[Job.BASE], job[Job.SIZE], job[Job.OUT] = one.layout.base, one.layout.size, result
+                self._run(one, job, workers)
+                entries[0] = self._entry_of(result, target.dtype.itemsize, keep)
+        finally:
+            if spare is not None:
+                workspace.give_back(spare)
+        if self.moved:
+            np.copyto(out, target.transpose(np.argsort(self.order)))
 
-    def _axis(self, axis: int) -> int:
-        """Axis of the array as an axis of (grids, planes, rows, cells)."""
-        return 4 - self.dims + self.plan.geometry.axes.index(axis)
+    def _run(self, one: Pass, job: Array, workers: int) -> None:
+        size = one.layout.size * self.frame.cell_bytes
 
-    def _lay(self, view: Array, values: Array, halo: tuple[int, int], first: int) -> None:
-        """Copy values over the cells of each grid, and beyond its ends where it wraps around.
+        def part(first: int, end: int) -> None:
+            buffer = workspace.take(size)
+            try:
+                self.sweep(job.ctypes.data, one.items.ctypes.data, first, end, buffer.address)
+            finally:
+                workspace.give_back(buffer)
 
-        The face above a cell has the cell's place, so the faces of an axis begin one cell before the first.
-        """
-        planes, lines, n = self.shape
-        before = [have - cells for have, cells in zip(values.shape[1:], self.shape, strict=True)]
-        view[
-            :,
-            halo[0] - before[0] : halo[0] + planes,
-            halo[1] - before[1] : halo[1] + lines,
-            first - before[2] : first + n,
-        ] = values
-        for axis, size in ((2, lines), (1, planes)):
-            if self.periodic[axis - 1]:
-                width = halo[axis - 1]
-                for k in (*range(-width, 0), *range(size, size + width)):
-                    _slab(view, axis, width + k, width + k + 1)[...] = _slab(
-                        view, axis, width + k % size, width + k % size + 1
-                    )
+        workspace.run(part, len(one.items), workers)
 
+    def _coefficients(self, arrays: tuple[Array, ...]) -> Array:
+        """The table of coefficients, a row for each grid whose coefficients differ."""
+        columns = [column(arrays) for column in self.table.columns]
+        count = self.frame.grids if self.table.varies else 1
+        result = np.empty((count, max(1, len(columns))), self.plan.compute)
+        for place, column in enumerate(columns):
+            result[:, place] = column
+        return result
 
-def _slab(array: Array, axis: int, first: int, end: int) -> Array:
-    """The entries from `first` to before `end` along one axis; an end of 0 or less counts from the last."""
-    index = [slice(None)] * array.ndim
-    index[axis] = slice(first, end if end > 0 else array.shape[axis] + end)
-    return array[tuple(index)]
+    def _entry(self, array: Array, keep: list[Any]) -> list[int]:
+        """Where an array lies, as (planes, rows, cells) of grids over which it is broadcast."""
+        whole = np.broadcast_to(array, self.plan.geometry.shape)
+        strides = [whole.strides[axis] for axis in self.order]
+        inner = len(strides) - len(self.batch)
+        offsets = np.zeros(1, np.int64)
+        for n, stride in zip(self.batch, strides, strict=False):
+            offsets = (offsets[:, None] + np.arange(n) * stride).reshape(-1)
+        keep.append(offsets)
+        return [array.ctypes.data, offsets.ctypes.data, *[0] * (3 - inner), *strides[len(self.batch) :]]
 
-
-def _extended(cells: Array, axis: int, wraps: bool) -> Array:
-    """One more cell at both ends: the other end's where the axis wraps, else the end's own."""
-    n = cells.shape[axis]
-    ends = (n - 1, 0) if wraps else (0, n - 1)
-    return np.take(cells, [ends[0], *range(n), ends[1]], axis=axis)
+    def _entry_of(self, address: int, itemsize: int, keep: list[Any]) -> list[int]:
+        """The same of a contiguous field."""
+        planes, rows, cells = self.frame.shape
+        strides = [rows * cells * itemsize, cells * itemsize, itemsize]
+        offsets = np.arange(self.frame.grids) * (planes * strides[0])
+        keep.append(offsets)
+        return [address, offsets.ctypes.data, *strides]

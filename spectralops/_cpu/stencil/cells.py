@@ -1,0 +1,129 @@
+"""The code of the rows of one stage: its formula over vectors of cells, several rows at a time."""
+
+from __future__ import annotations
+
+from spectralops._cpu.stencil.emit import Emitter, Tables, Value
+from spectralops._cpu.stencil.formula import Cell, Formula
+from spectralops._cpu.stencil.layout import Job
+from spectralops._cpu.stencil.program import Program
+
+__all__ = ["emit_program"]
+
+# Rows that go through the inner loop together and share their loads, by the operations of a cell.
+TOGETHER = ((14, 4), (40, 2))
+
+
+def emit_program(e: Emitter, program: Program) -> None:
+    """Define the functions of all stages."""
+    together = next((rows for most, rows in TOGETHER if program.operations <= most), 1)
+    for stage in range(program.stages):
+        _emit_rows(e, program, stage, together)
+
+
+def _emit_rows(e: Emitter, program: Program, stage: int, together: int) -> None:
+    """Define ``rows(job, coefficients, scratch, place, source, target, pitch, count, n, exact)`` of one stage.
+
+    In scratch memory a row may run over its end; in the result, where `exact` is 1, the last vector must not.
+    """
+    with e.function(f"rows_{stage}", "qffiffiiii", private=False) as arguments:
+        job, coefficients, scratch, place, source, target, out_pitch, count, n, exact = arguments
+        rows = _Rows(e, program, stage, Tables(e, job), coefficients, scratch, place, source)
+        limit = e.select(exact.equals(1), n - e.lanes, n)
+
+        def several(first: Value, some: int) -> None:
+            with e.loop(0, n, e.lanes) as k:
+                values = rows.values(first, k, some)
+                targets = [e.shift(target, (first + row) * out_pitch) for row in range(some)]
+
+                def whole() -> None:
+                    for to, value in zip(targets, values, strict=True):
+                        e.store(to, k, value)
+
+                def part() -> None:
+                    lanes = e.first_lanes(n - k)
+                    for to, value in zip(targets, values, strict=True):
+                        e.store_part(to, k, value, lanes)
+
+                e.either(k <= limit, whole, part)
+
+        with e.loop(0, count - (together - 1), together) as row:
+            several(row, together)
+        if together > 1:
+            with e.loop(e.after, count) as row:
+                several(row, 1)
+
+
+class _Rows:
+    """What the rows of a stage are computed from."""
+
+    def __init__(
+        self,
+        e: Emitter,
+        program: Program,
+        stage: int,
+        job: Tables,
+        coefficients: Value,
+        scratch: Value,
+        place: Value,
+        source: Value,
+    ) -> None:
+        self.e = e
+        self.program = program
+        self.stage = stage
+        self.pitch, self.plane_pitch = job[Job.PITCH], job[Job.PLANE_PITCH]
+        self.numbers = [e.everywhere(coefficients, slot) for slot in range(program.numbers)]
+        size = job[Job.SIZE]
+        self.source = source
+        # u at the beginning of the step, and the sum of increments.
+        self.before = e.shift(scratch, place)
+        self.total = e.shift(self.before, size * (program.buffers - 1))
+        fields = range(program.buffers, program.scratch)
+        self.fields = [e.shift(self.before, size * k) for k in fields]
+        self.mask = e.shift(e.bytes_at(e.shift(scratch, size * program.scratch)), place)
+
+    def values(self, first: Value, k: Value, some: int) -> list[Value]:
+        """The results of a vector of cells from the k-th on, in some rows; their sums of increments are stored."""
+        e, program = self.e, self.program
+
+        def at(cell: Cell) -> Value:
+            return self.plane_pitch * cell[0] + self.pitch * cell[1] + first * self.pitch + (k + cell[2])
+
+        formula = Formula(
+            e,
+            program,
+            self.numbers.__getitem__,
+            lambda cell: e.load(self.source, at(cell)),
+            lambda place, cell: e.load(self.fields[place], at(cell)),
+            lambda cell: e.load_flags(self.mask, at(cell)),
+            lambda place, cell: e.load(self.fields[program.fields + place], at(cell)),
+        )
+        results, sums = [], []
+        for row in range(some):
+            cell = (0, row, 0)
+            value, total = self._combined(formula, cell, at(cell))
+            if program.masked:
+                value = e.select(formula.inside(cell), value, formula.u(cell))
+            results.append(value)
+            if total is not None:
+                sums.append((at(cell), total))
+        # All that is read is read by now: the stage may write where it has read.
+        for place, total in sums:
+            e.store(self.total, place, total)
+        return results
+
+    def _combined(self, formula: Formula, cell: Cell, place: Value) -> tuple[Value, Value | None]:
+        """What the integrator makes of a stage, and the sum of increments that it leaves for the next."""
+        e, stage, integrator = self.e, self.stage, self.program.integrator
+        value = formula.stage(cell, integrator == "rk4")
+        if integrator == "euler" or (stage == 0 and integrator != "rk4"):
+            return value, None
+        u = formula.u(cell) if stage == 0 else e.load(self.before, place)
+        if integrator == "rk2":
+            return (u + value) * e.constant(0.5), None
+        if integrator == "ssprk3":
+            a, b = ((3 / 4, 1 / 4), (1 / 3, 2 / 3))[stage - 1]
+            return u * e.constant(a) + value * e.constant(b), None
+        if stage == 3:
+            return u + (e.load(self.total, place) + value) * e.constant(1 / 6), None
+        total = value if stage == 0 else e.load(self.total, place) + (value + value)
+        return u + (value if stage == 2 else value * e.constant(0.5)), total

@@ -1,0 +1,282 @@
+# llvmlite carries no types that a strict check could use.
+# mypy: disable-error-code="import-untyped, no-untyped-call, no-any-return"
+"""LLVM instructions written as arithmetic in Python: integers, numbers, vectors, memory and loops.
+
+Every operation on numbers rounds once, as IEEE 754 says: no fast-math flag is ever set, so that nothing is contracted
+or reordered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+__all__ = ["Emitter", "Tables", "Value"]
+
+INT = ir.IntType(64)
+INT32 = ir.IntType(32)
+BYTE = ir.IntType(8)
+BIT = ir.IntType(1)
+
+
+class Value:
+    """An LLVM integer, number, vector or condition, with the operators of Python."""
+
+    __slots__ = ("builder", "ir")
+
+    def __init__(self, builder: Any, value: Any) -> None:
+        self.builder = builder
+        self.ir = value
+
+    def _other(self, other: Any) -> Any:
+        if isinstance(other, Value):
+            return other.ir
+        kind = self.ir.type
+        return ir.Constant(kind, [other] * kind.count if isinstance(kind, ir.VectorType) else other)
+
+    def _apply(self, on_integers: str, on_numbers: str, left: Any, right: Any) -> Value:
+        name = on_integers if isinstance(self.ir.type, ir.IntType) else on_numbers
+        return Value(self.builder, getattr(self.builder, name)(left, right))
+
+    def __add__(self, other: Any) -> Value:
+        return self._apply("add", "fadd", self.ir, self._other(other))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Value:
+        return self._apply("sub", "fsub", self.ir, self._other(other))
+
+    def __mul__(self, other: Any) -> Value:
+        return self._apply("mul", "fmul", self.ir, self._other(other))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Value:
+        return Value(self.builder, self.builder.fdiv(self.ir, self._other(other)))
+
+    def __mod__(self, other: Any) -> Value:
+        return Value(self.builder, self.builder.srem(self.ir, self._other(other)))
+
+    def __and__(self, other: Any) -> Value:
+        return Value(self.builder, self.builder.and_(self.ir, self._other(other)))
+
+    def _compare(self, sign: str, other: Any) -> Value:
+        compare = self.builder.icmp_signed if isinstance(self.ir.type, ir.IntType) else self.builder.fcmp_ordered
+        return Value(self.builder, compare(sign, self.ir, self._other(other)))
+
+    def __lt__(self, other: Any) -> Value:
+        return self._compare("<", other)
+
+    def __le__(self, other: Any) -> Value:
+        return self._compare("<=", other)
+
+    def __gt__(self, other: Any) -> Value:
+        return self._compare(">", other)
+
+    def __ge__(self, other: Any) -> Value:
+        return self._compare(">=", other)
+
+    def equals(self, other: Any) -> Value:
+        """Whether two integers are the same."""
+        return self._compare("==", other)
+
+
+class Emitter:
+    """Emits the code of one function; `element` is float32 or float64, offsets into memory count elements."""
+
+    def __init__(self, module: Any, dtype: str, lanes: int) -> None:
+        self.module = module
+        self.number = np.dtype(dtype).type
+        self.element = ir.FloatType() if dtype == "float32" else ir.DoubleType()
+        self.bytes = np.dtype(dtype).itemsize
+        self.lanes = lanes
+        self.vector = ir.VectorType(self.element, lanes)
+        self.builder: Any = None
+        self.result: Any = None
+
+    # Functions and control flow.
+
+    @contextmanager
+    def function(self, name: str, kinds: str, private: bool = True) -> Iterator[list[Value]]:
+        """Define a function without result; its arguments by letter: f, b pointers to numbers and bytes, i integer."""
+        types = {"f": self.element.as_pointer(), "b": BYTE.as_pointer(), "q": INT.as_pointer(), "i": INT}
+        function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), [types[kind] for kind in kinds]), name=name)
+        if private:
+            function.linkage = "internal"
+        outer = self.builder
+        self.builder = ir.IRBuilder(function.append_basic_block())
+        yield [Value(self.builder, argument) for argument in function.args]
+        self.builder.ret_void()
+        self.builder = outer
+
+    def call(self, name: str, *arguments: Value) -> None:
+        """Call a function of the module."""
+        self.builder.call(self.module.get_global(name), [argument.ir for argument in arguments])
+
+    def call_address(self, address: Value, *arguments: Value) -> None:
+        """Call a function without result at an address."""
+        kind = ir.FunctionType(ir.VoidType(), [argument.ir.type for argument in arguments])
+        target = self.builder.inttoptr(address.ir, kind.as_pointer())
+        self.builder.call(target, [argument.ir for argument in arguments])
+
+    @contextmanager
+    def loop(self, start: Any, stop: Any, step: Any = 1) -> Iterator[Value]:
+        """The body of a loop over range(start, stop, step); the index after it is `self.after`."""
+        builder = self.builder
+        first, last = (self._integer(value).ir for value in (start, stop))
+        before = builder.block
+        head, body, done = (builder.append_basic_block() for _ in range(3))
+        builder.branch(head)
+        builder.position_at_end(head)
+        index = builder.phi(INT)
+        index.add_incoming(first, before)
+        builder.cbranch(builder.icmp_signed("<", index, last), body, done)
+        builder.position_at_end(body)
+        yield self._value(index)
+        following = builder.add(index, self._integer(step).ir)
+        index.add_incoming(following, builder.block)
+        builder.branch(head)
+        builder.position_at_end(done)
+        self.after = self._value(index)
+
+    @contextmanager
+    def when(self, condition: Value) -> Iterator[None]:
+        """Code that runs only where a condition holds."""
+        with self.builder.if_then(condition.ir):
+            yield
+
+    def either(self, condition: Value, yes: Callable[[], None], no: Callable[[], None]) -> None:
+        """Code of `yes` or of `no`."""
+        with self.builder.if_else(condition.ir) as (then, otherwise):
+            with then:
+                yes()
+            with otherwise:
+                no()
+
+    # Values.
+
+    def _value(self, raw: Any) -> Value:
+        return Value(self.builder, raw)
+
+    def _integer(self, value: Any) -> Value:
+        return value if isinstance(value, Value) else self._value(ir.Constant(INT, value))
+
+    def integer(self, number: int) -> Value:
+        return self._integer(number)
+
+    def constant(self, number: float) -> Value:
+        """A number, rounded to the dtype, in every lane."""
+        rounded = float(self.number(number))
+        return self._value(ir.Constant(self.vector, [rounded] * self.lanes))
+
+    def select(self, condition: Value, yes: Any, no: Any) -> Value:
+        if not isinstance(yes, Value):
+            yes = self.integer(yes)
+        if not isinstance(no, Value):
+            no = self.integer(no)
+        return self._value(self.builder.select(condition.ir, yes.ir, no.ir))
+
+    def least(self, a: Value, b: Any) -> Value:
+        return self.select(a < b, a, b)
+
+    def absolute(self, value: Value) -> Value:
+        name = f"llvm.fabs.v{self.lanes}f{8 * self.bytes}"
+        kind = ir.FunctionType(self.vector, [self.vector])
+        return self._value(self.builder.call(self._declared(name, kind), [value.ir]))
+
+    def splat(self, scalar: Any, kind: Any) -> Any:
+        empty = ir.Constant(kind, ir.Undefined)
+        first = self.builder.insert_element(empty, scalar, ir.Constant(INT32, 0))
+        zeros = ir.Constant(ir.VectorType(INT32, kind.count), [0] * kind.count)
+        return self.builder.shuffle_vector(first, empty, zeros)
+
+    def shifted(self, before: Value, values: Value) -> Value:
+        """The lanes of `values` moved up by one, the last lane of `before` in the first."""
+        order = ir.Constant(ir.VectorType(INT32, self.lanes), [self.lanes - 1 + k for k in range(self.lanes)])
+        return self._value(self.builder.shuffle_vector(before.ir, values.ir, order))
+
+    # Memory.
+
+    def pointer(self, address: Value, kind: str = "f") -> Value:
+        """An integer address as a pointer."""
+        pointee = {"f": self.element, "b": BYTE, "q": INT}[kind]
+        return self._value(self.builder.inttoptr(address.ir, pointee.as_pointer()))
+
+    def shift(self, pointer: Value, offset: Any) -> Value:
+        """The pointer, so many elements further."""
+        return self._value(self.builder.gep(pointer.ir, [self._integer(offset).ir]))
+
+    def scalar(self, pointer: Value, offset: Any = 0) -> Value:
+        """One number, byte or integer."""
+        return self._value(self.builder.load(self.shift(pointer, offset).ir))
+
+    def put(self, pointer: Value, offset: Any, value: Value) -> None:
+        """Store one number, byte or integer."""
+        self.builder.store(value.ir, self.shift(pointer, offset).ir)
+
+    def everywhere(self, pointer: Value, offset: Any) -> Value:
+        """One number in every lane."""
+        return self._value(self.splat(self.scalar(pointer, offset).ir, self.vector))
+
+    def _at(self, pointer: Value, offset: Any, kind: Any) -> Any:
+        return self.builder.bitcast(self.shift(pointer, offset).ir, kind.as_pointer())
+
+    def load(self, pointer: Value, offset: Any) -> Value:
+        """As many numbers as there are lanes."""
+        raw = self.builder.load(self._at(pointer, offset, self.vector))
+        raw.align = self.bytes
+        return self._value(raw)
+
+    def load_flags(self, pointer: Value, offset: Any) -> Value:
+        """As many bytes as there are lanes, and whether they differ from 0."""
+        kind = ir.VectorType(BYTE, self.lanes)
+        raw = self.builder.load(self._at(pointer, offset, kind))
+        raw.align = 1
+        return self._value(self.builder.icmp_unsigned("!=", raw, ir.Constant(kind, [0] * self.lanes)))
+
+    def store(self, pointer: Value, offset: Any, vector: Value) -> None:
+        raw = self.builder.store(vector.ir, self._at(pointer, offset, self.vector))
+        raw.align = self.bytes
+
+    def first_lanes(self, count: Value) -> Value:
+        """Which lanes are among the first `count`."""
+        kind = ir.VectorType(INT32, self.lanes)
+        numbers = ir.Constant(kind, list(range(self.lanes)))
+        narrow = self.builder.trunc(count.ir, INT32)
+        return self._value(self.builder.icmp_signed("<", numbers, self.splat(narrow, kind)))
+
+    def store_part(self, pointer: Value, offset: Any, vector: Value, lanes: Value) -> None:
+        """Only the chosen lanes to memory."""
+        address = self._at(pointer, offset, self.vector)
+        kind = ir.FunctionType(ir.VoidType(), [self.vector, address.type, INT32, lanes.ir.type])
+        store = self._declared(f"llvm.masked.store.v{self.lanes}f{8 * self.bytes}.p0", kind)
+        self.builder.call(store, [vector.ir, address, ir.Constant(INT32, self.bytes), lanes.ir])
+
+    def copy(self, target: Value, source: Value, count: Value) -> None:
+        """Copy bytes between places that do not overlap."""
+        kind = ir.FunctionType(ir.VoidType(), [target.ir.type, source.ir.type, INT, BIT])
+        copy = self._declared("llvm.memcpy.p0.p0.i64", kind)
+        self.builder.call(copy, [target.ir, source.ir, count.ir, ir.Constant(BIT, 0)])
+
+    def bytes_at(self, pointer: Value) -> Value:
+        """A pointer as one to bytes."""
+        return self._value(self.builder.bitcast(pointer.ir, BYTE.as_pointer()))
+
+    def _declared(self, name: str, kind: Any) -> Any:
+        found = self.module.globals.get(name)
+        return found if found is not None else ir.Function(self.module, kind, name=name)
+
+
+class Tables:
+    """Integers of the job, of an item or of a record by name."""
+
+    def __init__(self, e: Emitter, pointer: Value) -> None:
+        self.e = e
+        self.pointer = pointer
+
+    def __getitem__(self, place: int) -> Value:
+        return self.e.scalar(self.pointer, int(place))

@@ -1,0 +1,121 @@
+"""What compiled sweeps read besides the cells: the places of integers in their tables."""
+
+from __future__ import annotations
+
+from enum import IntEnum, auto
+
+__all__ = ["Array", "Flag", "Item", "Job", "Record", "Table", "Wall"]
+
+
+class Place(IntEnum):
+    """Members count from 0."""
+
+    @staticmethod
+    def _generate_next_value_(name: str, start: int, count: int, last_values: list[int]) -> int:
+        return count
+
+
+class Job(Place):
+    """Of a call: the grid, the layout of scratch memory in elements, addresses, and what there is."""
+
+    PLANES = auto()
+    ROWS = auto()
+    CELLS = auto()
+    PITCH = auto()
+    PLANE_PITCH = auto()
+    BASE = auto()
+    SIZE = auto()
+    ARRAYS = auto()
+    OUT = auto()
+    COEFFICIENTS = auto()
+    COEFFICIENT_BYTES = auto()  # between the rows of two grids
+    SOURCES = auto()  # of ghosts, by Table
+    SCALES = auto()
+    OFFSETS = auto()
+    WIDTHS = auto()
+    WIDTH_OF_ROWS = auto()
+    WIDTH_OF_CELLS = auto()
+    BUFFERS = auto()  # copies of u in scratch memory, before the fields, before what pointwise functions return
+    FIELDS = auto()
+    POINTWISE = auto()
+    SCRATCH = auto()  # all of these; the mask lies behind them
+    MASKED = auto()
+    HELD = auto()  # bits of sides
+    STAGES = auto()  # addresses of the functions that compute rows
+    FUNCTIONS = auto()  # addresses of the pointwise ones
+    DT = auto()  # address
+
+
+class Array(Place):
+    """Of an array that sweeps read, u first: distances in bytes; GRIDS is the address of the grids' offsets."""
+
+    ADDRESS = auto()
+    GRIDS = auto()
+    PLANE = auto()
+    ROW = auto()
+    CELL = auto()
+
+
+class Item(Place):
+    """Of a tile: its first cell, which may lie before the grid's first where that wraps around, and its extent."""
+
+    GRID = auto()
+    Z = auto()
+    Y = auto()
+    X = auto()
+    PLANES = auto()
+    ROWS = auto()
+    CELLS = auto()
+    WALLS = auto()
+    RECORDS = auto()  # address
+    COUNT = auto()
+
+
+class Record(Place):
+    """Of a block of cells that one level computes; the stage -1 loads them, the target -1 is the result."""
+
+    STAGE = auto()
+    SOURCE = auto()
+    TARGET = auto()
+    FLAGS = auto()
+    P0 = auto()
+    P1 = auto()
+    J0 = auto()
+    J1 = auto()
+    I0 = auto()
+    I1 = auto()
+
+
+class Wall(IntEnum):
+    """Sides of a tile with ghosts beyond them, as bits; the others border on cells of the grid."""
+
+    LOW_PLANE = 1
+    HIGH_PLANE = 2
+    LOW_ROW = 4
+    HIGH_ROW = 8
+    LOW_CELL = 16
+    HIGH_CELL = 32
+
+
+class Flag(IntEnum):
+    """What is to be done after a block, as bits: ghosts to be renewed, and held cells, which lie along walls."""
+
+    LOW_PLANE = 1
+    HIGH_PLANE = 2
+    LOW_ROW = 4
+    HIGH_ROW = 8
+    HELD_LOW_PLANE = 64
+    HELD_HIGH_PLANE = 128
+    HELD_LOW_ROW = 256
+    HELD_HIGH_ROW = 512
+
+
+class Table(Place):
+    """Rules of ghosts, [kind, axis, side, layer]."""
+
+    CELLS = auto()
+    FIELDS = auto()
+    MASK = auto()
+
+
+LAYERS = 3

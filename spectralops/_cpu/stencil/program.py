@@ -1,0 +1,214 @@
+"""What compiled code depends on, apart from the numbers that it reads, and the coefficients as it reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from spectralops._plans.schemes import Weight
+    from spectralops._plans.steps import StepPlan
+
+__all__ = ["GRID", "ITSELF", "NUMBER", "Added", "Flux", "Program", "Tap", "Transport", "program_of"]
+
+Array = np.ndarray[Any, Any]
+# What a coefficient is: one number, one for each grid, or u itself; from 0 on: the place of a field.
+NUMBER, GRID, ITSELF = -1, -2, -3
+STAGES = {"euler": 1, "rk2": 2, "ssprk3": 3, "rk4": 4}
+# Fields in the scratch memory of a tile: u and the values of stages that later ones read.
+BUFFERS = {"euler": 2, "rk2": 2, "ssprk3": 3, "rk4": 4}
+# Roughly the operations of one transport in a cell.
+OPERATIONS = {"central": 5, "upwind": 6, "upwind3": 24, "weno5": 200}
+
+
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """One neighbour or a pair along an axis; `slot` is the place of its weight among the coefficients."""
+
+    axis: int
+    offsets: tuple[int, ...]
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flux:
+    """Diffusion along an axis; `slot`: the conductance where that is a number, else the factor of the field."""
+
+    axis: int
+    given: int
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """Advection along an axis; `slot` is the factor, and behind it the velocity of each grid where that is given."""
+
+    axis: int
+    scheme: str
+    form: str
+    wind: int
+    given: int
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A source; `slot`: what is added where that is a number, else the factor of the field."""
+
+    given: int
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The structure of a step; equal programs share their compiled code.
+
+    Axes are those of a grid seen as (planes, rows, cells), of which the last ones are stepped.
+    """
+
+    dtype: str
+    integrator: str
+    center: int | None
+    taps: tuple[Tap, ...]
+    fluxes: tuple[Flux, ...]
+    transport: tuple[Transport, ...]
+    added: tuple[Added, ...]
+    pointwise: int
+    fields: int
+    masked: bool
+    numbers: int
+
+    @property
+    def stages(self) -> int:
+        """Levels of one step."""
+        return STAGES[self.integrator]
+
+    @property
+    def buffers(self) -> int:
+        """Copies of u in scratch memory."""
+        return BUFFERS[self.integrator]
+
+    @property
+    def operations(self) -> int:
+        """Roughly the operations of a cell, each value at a face counted twice."""
+        count = 1 + sum(len(tap.offsets) + 1 for tap in self.taps) + 2 * len(self.added) + self.pointwise
+        count += sum(6 if part.given < 0 else 10 for part in self.fluxes)
+        return count + sum(OPERATIONS[part.scheme] for part in self.transport)
+
+    @property
+    def scratch(self) -> int:
+        """Fields of numbers in scratch memory: copies of u, coefficients, and what pointwise functions return."""
+        return self.buffers + self.fields + self.pointwise
+
+
+class Coefficients:
+    """The columns of the table of coefficients, each a function of the arrays, and the operands that are fields."""
+
+    def __init__(self, plan: StepPlan) -> None:
+        self.plan = plan
+        self.number = np.dtype(plan.compute).type
+        self.columns: list[Callable[[tuple[Array, ...]], Array]] = []
+        self.fields: list[int] = []
+        self.varies = False
+
+    def add(self, column: Callable[[tuple[Array, ...]], Array]) -> int:
+        """Place of a new column."""
+        self.columns.append(column)
+        return len(self.columns) - 1
+
+    def number_column(self, value: float) -> int:
+        rounded = np.array([value]).astype(self.plan.compute)
+        return self.add(lambda arrays: rounded)
+
+    def weight_column(self, weight: Weight, plus: float = 0.0) -> int:
+        """A weight, formed in float64 and rounded once."""
+        if not weight.parts:
+            return self.number_column(plus + weight.constant)
+        self.varies = True
+
+        def column(arrays: tuple[Array, ...]) -> Array:
+            value: Any = weight.constant
+            for operand, factor in weight.parts:
+                value = value + factor * arrays[operand]
+            return self.of_grids((plus + value).astype(self.number))
+
+        return self.add(column)
+
+    def grid_column(self, operand: int, change: Callable[[Array], Array] = lambda values: values) -> int:
+        """An operand that has one value for each grid."""
+        self.varies = True
+        return self.add(lambda arrays: self.of_grids(change(arrays[operand].astype(self.number))))
+
+    def of_grids(self, values: Array) -> Array:
+        """Values that are constant along the stepped axes, in the order of the grids."""
+        geometry = self.plan.geometry
+        shape = tuple(1 if axis in geometry.axes else n for axis, n in enumerate(geometry.shape))
+        return np.broadcast_to(values, shape).reshape(-1)
+
+    def given(self, operand: int) -> int:
+        """Whether an operand is a field, and which, or one number for each grid."""
+        if operand in self.plan.geometry.constant:
+            return GRID
+        if operand not in self.fields:
+            self.fields.append(operand)
+        return self.fields.index(operand)
+
+
+def program_of(plan: StepPlan) -> tuple[Program, Coefficients]:
+    """The program of a plan and the coefficients that it reads."""
+    geometry, update = plan.geometry, plan.update
+    first = 3 - len(geometry.axes)
+    place = {axis: first + j for j, axis in enumerate(geometry.axes)}
+    table = Coefficients(plan)
+    number = table.number
+    center, taps = None, []
+    if update.linear is not None:
+        center = table.weight_column(update.linear.center, 0.0 if plan.integrator == "rk4" else 1.0)
+        taps = [Tap(place[t.axis], t.offsets, table.weight_column(t.weight)) for t in update.linear.taps]
+    fluxes, transport, added = [], [], []
+    for part in update.diffusion:
+        given = NUMBER if part.nu is None else table.given(part.nu.operand)
+        if given == GRID:
+            factor = number(part.factor)
+            slot = table.grid_column(part.nu.operand, lambda v, factor=factor: (v + v) * factor)  # type: ignore
+        else:
+            slot = table.number_column(part.factor)
+        fluxes.append(Flux(place[part.axis], given, slot))
+    for one in update.transport:
+        velocity: Any = one.velocity
+        if velocity is None:
+            given = ITSELF
+        else:
+            given = NUMBER if isinstance(velocity, float) else table.given(velocity.operand)
+        slot = table.number_column(one.factor)
+        if given == GRID:
+            factor, flux = number(one.factor), one.form == "flux"
+            table.grid_column(velocity.operand, lambda v, f=factor, flux=flux: (v + v) * f if flux else v)  # type: ignore
+        transport.append(Transport(place[one.axis], one.scheme, one.form, one.wind, given, slot))
+    for rate, scale in update.sources:
+        if isinstance(rate, float):
+            added.append(Added(NUMBER, table.number_column(rate * scale)))
+            continue
+        given, factor = table.given(rate.operand), number(scale)
+        if given == GRID:
+            slot = table.grid_column(rate.operand, lambda v, factor=factor: v * factor)  # type: ignore[misc]
+        else:
+            slot = table.number_column(scale)
+        added.append(Added(given, slot))
+    program = Program(
+        plan.compute,
+        plan.integrator,
+        center,
+        tuple(taps),
+        tuple(fluxes),
+        tuple(transport),
+        tuple(added),
+        len(update.pointwise),
+        len(table.fields),
+        geometry.mask is not None,
+        len(table.columns),
+    )
+    return program, table

@@ -1,0 +1,218 @@
+"""How a step is cut up: the padded layout of a tile, the tiles of a pass, and the levels that a pass advances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spectralops._cpu.stencil.layout import Item
+from spectralops._cpu.stencil.program import Program
+from spectralops._cpu.stencil.schedule import schedule
+
+__all__ = ["Frame", "Layout", "Pass", "passes"]
+
+Three = tuple[int, int, int]
+LINE_BYTES = 64
+PAGE_BYTES = 4096
+# A grid whose scratch memory takes no more than this stays in a core's own cache, level after level over all of it;
+# otherwise this is what all levels of a pass work on at a time. It is a part of 512 KiB, which few CPUs fall below.
+CACHE_BYTES = 320 << 10
+# The same in three dimensions, where so little would be too little: a part of the cache that cores share.
+SHARED_BYTES = 2 << 20
+# Scratch memory of a tile, which the shared cache should hold.
+TILE_BYTES = 4 << 20
+# A single grid of a smaller part than this of what stays in cache is not worth cutting up for further threads.
+SHARED_FRACTION = 4
+# Deeper passes gain nothing: memory is no longer what they wait for. Nor do steps with more operations a cell.
+MOST_LEVELS = {1: 64, 2: 16, 3: 8}
+FEW_LEVELS, MANY_OPERATIONS = 4, 60
+# Rows (and planes) of a level between two levels' turns; multiples of the four rows that kernels take at a time.
+BLOCK_ROWS = {2: 8, 3: 16}
+BLOCK_PLANES = 2
+# A tile is at least this many times longer than what a pass reaches beyond it: neighbours compute the rest twice.
+TILE_REACHES = {1: 16, 2: 16, 3: 8}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the cells of a tile lie in each field of scratch memory, in elements."""
+
+    base: int
+    pitch: int
+    plane_pitch: int
+    size: int
+
+    @classmethod
+    def of_tile(cls, extent: Three, widths: Three, itemsize: int) -> Layout:
+        """The layout of (planes, rows, cells) with `widths` ghosts on either side."""
+        planes, rows, n = extent
+        line = LINE_BYTES // itemsize
+        margin = -(-widths[2] // line) * line
+        pitch = _off_page(margin + -(-(n + widths[2]) // line) * line, line, itemsize)
+        plane_pitch = (rows + 2 * widths[1]) * pitch
+        if planes > 1:
+            plane_pitch = _off_page(plane_pitch, line, itemsize)
+        base = margin + widths[1] * pitch + widths[0] * plane_pitch
+        # Vectors may run over the end of the last row; rows of two fields should not share a set of the cache.
+        size = (planes + 2 * widths[0]) * plane_pitch + 2 * line
+        return cls(base, pitch, plane_pitch, _off_page(size, line, itemsize))
+
+
+def _off_page(pitch: int, line: int, itemsize: int) -> int:
+    """The next distance that is no multiple of a page, nor nearly: such rows would share few sets of a cache."""
+    while not PAGE_BYTES // 16 <= pitch * itemsize % PAGE_BYTES <= PAGE_BYTES - PAGE_BYTES // 16:
+        pitch += line
+    return pitch
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """`grids` grids of (planes, rows, cells), stepped along the last `dims` axes; what their tiles depend on."""
+
+    grids: int
+    shape: Three
+    dims: int
+    periodic: tuple[bool, bool, bool]
+    widths: Three
+    program: Program
+
+    @property
+    def itemsize(self) -> int:
+        return np.dtype(self.program.dtype).itemsize
+
+    @property
+    def cell_bytes(self) -> int:
+        """Scratch memory of a cell."""
+        return self.program.scratch * self.itemsize + self.program.masked
+
+    def layout(self, extent: Three) -> Layout:
+        return Layout.of_tile(extent, self.widths, self.itemsize)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pass:
+    """One pass over memory: its tiles as rows of integers, their common layout, and the records that they point to."""
+
+    steps: int
+    items: np.ndarray[Any, Any]
+    layout: Layout
+    records: tuple[np.ndarray[Any, Any], ...]
+
+
+def passes(frame: Frame, steps: int, workers: int) -> list[Pass]:
+    """The passes that advance all grids by a number of steps."""
+    if frame.dims == 1:
+        return list(_lines(frame, steps, workers))
+    size = frame.layout(frame.shape).size * frame.cell_bytes
+    alone = frame.grids < workers and size >= CACHE_BYTES // SHARED_FRACTION
+    if size <= CACHE_BYTES and not alone:
+        return [_pass(frame, steps, [[(0, n)] for n in frame.shape], frame.shape[:2])]
+    return list(_tiled(frame, steps, workers))
+
+
+def _most_steps(frame: Frame) -> int:
+    """Steps of a pass at most."""
+    levels = FEW_LEVELS if frame.program.operations > MANY_OPERATIONS else MOST_LEVELS[frame.dims]
+    return max(1, levels // frame.program.stages)
+
+
+def _tiled(frame: Frame, steps: int, workers: int) -> Iterator[Pass]:
+    """Passes over tiles of rows and parts of rows, each through all planes."""
+    dims, (planes, rows, n) = frame.dims, frame.shape
+    for count in _parts(steps, _most_steps(frame)):
+        levels = count * frame.program.stages
+        reach = [levels * width for width in frame.widths]
+        least = [TILE_REACHES[dims] * k for k in reach]
+        if dims == 2:
+            # The window of all levels decides how long rows may be, then the tile how many there are.
+            depth = reach[1] + BLOCK_ROWS[dims]
+            parts = _count(n, max(least[2], CACHE_BYTES // (depth * frame.cell_bytes)))
+            length = -(-n // parts) + 2 * reach[2]
+            tall = TILE_BYTES // (length * frame.cell_bytes)
+        else:
+            depth = reach[0] + BLOCK_PLANES
+            slab = depth * (BLOCK_ROWS[dims] + 2 * reach[1]) * frame.cell_bytes
+            parts = _count(n, max(least[2], SHARED_BYTES // slab))
+            length = -(-n // parts) + 2 * reach[2]
+            tall = SHARED_BYTES // (depth * length * frame.cell_bytes) - 2 * reach[1]
+        bands = _count(rows, max(least[1], tall))
+        if frame.grids * bands * parts < workers:
+            bands = max(bands, min(-(-workers // (frame.grids * parts)), rows // max(1, 2 * reach[1])))
+        cuts = [[(0, planes)], _cuts(rows, bands), _cuts(n, parts)]
+        yield _pass(frame, count, cuts, (BLOCK_PLANES, BLOCK_ROWS[dims]))
+
+
+def _lines(frame: Frame, steps: int, workers: int) -> Iterator[Pass]:
+    """Rows that know nothing of one another: as many a tile as stay in cache, long ones in parts."""
+    _, rows, n = frame.shape
+    height = CACHE_BYTES // (frame.layout((1, 1, n)).pitch * frame.cell_bytes)
+    if height:
+        bands = max(_count(rows, height), min(rows, -(-workers // frame.grids)))
+        yield _pass(frame, steps, [[(0, 1)], _cuts(rows, bands), [(0, n)]], (1, rows))
+        return
+    for count in _parts(steps, _most_steps(frame)):
+        reach = count * frame.program.stages * frame.widths[2]
+        parts = _count(n, max(CACHE_BYTES // frame.cell_bytes, TILE_REACHES[1] * reach))
+        yield _pass(frame, count, [[(0, 1)], _cuts(rows, rows), _cuts(n, parts)], (1, 1))
+
+
+def _count(n: int, most: int) -> int:
+    """Parts of at most `most`."""
+    return -(-n // max(1, most))
+
+
+def _parts(steps: int, most: int) -> Iterator[int]:
+    """Nearly equal numbers of steps, none above `most`."""
+    count = -(-steps // most)
+    for k in range(count):
+        yield steps * (k + 1) // count - steps * k // count
+
+
+def _cuts(n: int, count: int) -> list[tuple[int, int]]:
+    """Nearly equal ranges."""
+    return [(n * k // count, n * (k + 1) // count) for k in range(count)]
+
+
+def _pass(frame: Frame, steps: int, cuts: list[list[tuple[int, int]]], block: tuple[int, int]) -> Pass:
+    """A pass over tiles that are cut along each axis as said.
+
+    Ends of an axis are walls, except where it wraps around and is not the row itself, nor in one block.
+    """
+    program = frame.program
+    levels = steps * program.stages
+    whole = block[0] >= frame.shape[0] and block[1] >= frame.shape[1]
+    sides = []  # of each axis: (first, extent, walls) of its tiles
+    for axis, ranges in enumerate(cuts):
+        reach = levels * frame.widths[axis]
+        low, high = 1 << 2 * axis, 2 << 2 * axis
+        walled = not frame.periodic[axis] or (len(ranges) == 1 and (whole or axis == 2))
+        tiles = []
+        for first, end in ranges:
+            # Where a tile would look beyond a wall it begins there, and computes a few of its neighbour's cells too.
+            walls = (low if walled and first <= reach else 0) | (
+                high if walled and end + reach >= frame.shape[axis] else 0
+            )
+            first = 0 if walls & low else first
+            end = frame.shape[axis] if walls & high else end
+            before, after = (0 if walls & side else reach for side in (low, high))
+            tiles.append((first - before, end - first + before + after, walls))
+        sides.append(tiles)
+    items, records = [], {}
+    for z, planes, walls_z in sides[0]:
+        for y, rows, walls_y in sides[1]:
+            for x, cells, walls_x in sides[2]:
+                walls, extent = walls_z | walls_y | walls_x, (planes, rows, cells)
+                key = (walls, extent)
+                if key not in records:
+                    records[key] = schedule(
+                        program.integrator, program.stages, levels, extent, frame.widths, walls, block
+                    )
+                found = records[key]
+                items.append((0, z, y, x, planes, rows, cells, walls, found.ctypes.data, len(found)))
+    table = np.tile(np.array(items, np.int64), (frame.grids, 1))
+    table[:, Item.GRID] = np.repeat(np.arange(frame.grids), len(items))
+    largest = tuple(max(extent for _, extent, _ in tiles) for tiles in sides)
+    return Pass(steps, table, frame.layout(largest), tuple(records.values()))  # type: ignore[arg-type]
