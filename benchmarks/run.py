@@ -32,10 +32,10 @@ PACKAGES = ("numpy", "scipy", "numba", "torch", "cupy-cuda12x", "cupy-cuda13x")
 STEERING = ("OPENBLAS_", "OMP_", "MKL_", "NUMBA_", "MALLOC_", "SPECTRALOPS_")
 
 
-def surroundings() -> dict[str, object]:
-    """Hardware, versions and commit, so that a result can be read later."""
+def surroundings(more: tuple[str, ...] = ()) -> dict[str, object]:
+    """Hardware, versions (of `more` packages too) and commit, so that a result can be read later."""
     versions = {"python": platform.python_version(), "spectralops": spectralops.__version__}
-    for name in PACKAGES:
+    for name in (*PACKAGES, *more):
         try:
             versions[name] = version(name)
         except PackageNotFoundError:
