@@ -39,6 +39,24 @@ MIX = np.dtype(
     + [("scale", np.float64), ("sign", np.float64)]
 )
 LANES = 32
+# Tiles of the mixing: samples and channels of a warp, warps along samples and along channels; the largest first.
+TILES = [
+    (4, 8, 4, 2),
+    (4, 4, 4, 2),
+    (2, 8, 2, 4),
+    (4, 4, 2, 2),
+    (2, 4, 2, 2),
+    (2, 2, 2, 2),
+    (1, 8, 1, 8),
+    (1, 4, 1, 8),
+    (1, 4, 1, 4),
+    (1, 2, 1, 4),
+    (1, 1, 1, 4),
+    (1, 1, 1, 1),
+]
+# Channels on their way through shared memory: stages, and bytes of one of them.
+STAGES = 4
+STAGE_BYTES = 16 * 1024
 # Scratch arrays begin at multiples of this, so that every access of theirs is aligned.
 ALIGNMENT = 256
 
@@ -108,7 +126,7 @@ def algorithm(plan: SpectralConvPlan) -> str:
     d = len(plan.axes)
     return (
         f"{2 * d + 1} kernels: pruned transforms along the axes (radices {_words(before)}), one product per wavenumber "
-        f"over the channels, pruned inverse transforms (radices {_words(after)}); between them lie kept wavenumbers only"
+        f"over the channels, pruned inverse transforms (radices {_words(after)}); kept wavenumbers alone lie between"
     )
 
 
@@ -153,7 +171,7 @@ def _ready(plan: SpectralConvPlan, runner: Runner, xp: Any) -> Prepared:
     key = (id(plan), device.index)
     found = _prepared.get(key)
     if found is None or found.plan is not plan:
-        found = _prepared[key] = Prepared(plan, xp)
+        found = _prepared[key] = Prepared(plan, xp, device.multiprocessors)
         while len(_prepared) > KEPT_PROGRAMS:
             _prepared.popitem(last=False)
     return found
@@ -165,10 +183,10 @@ X, WEIGHT, OUT, SPACE, TABLES = range(5)
 class Prepared:
     """The program of a plan: launches, scratch memory and twiddle factors."""
 
-    def __init__(self, plan: SpectralConvPlan, xp: Any) -> None:
+    def __init__(self, plan: SpectralConvPlan, xp: Any, multiprocessors: int) -> None:
         self.plan = plan
         self.before, self.after = _required(plan)
-        self.itemsize = _itemsize(plan)
+        self.itemsize, self.multiprocessors = _itemsize(plan), multiprocessors
         self.real = "float" if self.itemsize == 4 else "double"
         self.options = (launch.index_option(plan.index_bits),)
         self.program = Program()
@@ -281,11 +299,21 @@ class Prepared:
             # The weight is stored (channels in, channels out, modes); its adjoint reads it the other way round.
             along = (modes, read * modes) if plan.transposed else (written * modes, modes)
             arguments["weight_in"], arguments["weight_out"] = along
-            batch = 1 if plan.batch == 1 else 2 if plan.batch < 4 or self.itemsize == 8 else 4
-            warps_batch = min(4, -(-plan.batch // batch))
-            outputs = min(4, written)
-            warps_out = min(8 // warps_batch, -(-written // outputs))
-            grid = (-(-modes // LANES), -(-written // (outputs * warps_out)), -(-plan.batch // (batch * warps_batch)))
-            name = f"mix<{self.real}, {batch}, {outputs}, {warps_batch}, {warps_out}>"
-            kernel = Kernel("mix.cu", name, grid, (LANES * warps_batch * warps_out,), 0, self.options)
+            kernel = self._mix_kernel(plan.batch, read, written, modes)
         self.program.add(kernel, kept, Address(WEIGHT), mixed, arguments)
+
+    def _mix_kernel(self, batch: int, read: int, written: int, modes: int) -> Kernel:
+        """The largest tile that still gives every multiprocessor a block; small ones where the problem is small."""
+        tiles = [t for t in TILES if t[0] * t[2] < 2 * batch or t[0] * t[2] == 1]
+        tiles = [t for t in tiles if t[1] * t[3] < 2 * written or t[1] * t[3] == 1] or TILES[-1:]
+
+        def grid(tile: tuple[int, int, int, int]) -> tuple[int, int, int]:
+            samples, channels = tile[0] * tile[2], tile[1] * tile[3]
+            return -(-modes // LANES), -(-written // channels), -(-batch // samples)
+
+        chosen = next((t for t in tiles if math.prod(grid(t)) >= self.multiprocessors), tiles[-1])
+        rows = chosen[0] * chosen[2] + chosen[1] * chosen[3]
+        chunk = max(1, min(8, STAGE_BYTES // (rows * LANES * 2 * self.itemsize)))
+        shared = STAGES * chunk * rows * LANES * 2 * self.itemsize
+        name = f"mix<{self.real}, {', '.join(map(str, chosen))}, {chunk}, {STAGES}>"
+        return Kernel("mix.cu", name, grid(chosen), (LANES * chosen[2] * chosen[3],), shared, self.options)

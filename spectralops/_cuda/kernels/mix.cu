@@ -26,63 +26,109 @@ SOPS_DEVICE T bin_factor(const MixArguments& a, index_t mode) {
   return (T)(a.scale * bins(k, (index_t)a.read) / bins(k, (index_t)a.written));
 }
 
-// A warp computes OUT channels of BATCH samples at 32 wavenumbers; a block has WARPS_BATCH by WARPS_OUT warps.
-template <typename T, int BATCH, int OUT, int WARPS_BATCH, int WARPS_OUT>
+// Copies one value to shared memory without waiting for it; `landed` waits for all but the last groups of copies.
+template <typename V>
+SOPS_DEVICE void copy_ahead(V* to, const V* from) {
+#ifdef __CUDACC__
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from),
+               "n"(sizeof(V)));
+#else
+  *to = *from;
+#endif
+}
+SOPS_DEVICE void end_of_group() {
+#ifdef __CUDACC__
+  asm volatile("cp.async.commit_group;");
+#endif
+}
+template <int GROUPS>
+SOPS_DEVICE void landed() {
+#ifdef __CUDACC__
+  asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS));
+#endif
+}
+
+// A warp computes OUT channels of BATCH samples at 32 wavenumbers; a block has WARPS_BATCH by WARPS_OUT warps. CHUNK
+// channels at a time come through shared memory, STAGES of them on their way at once.
+template <typename T, int BATCH, int OUT, int WARPS_BATCH, int WARPS_OUT, int CHUNK, int STAGES>
 __global__ __launch_bounds__(32 * WARPS_BATCH* WARPS_OUT) void mix(const Complex<T>* __restrict__ x,
                                                                     const Complex<T>* __restrict__ w,
                                                                     Complex<T>* __restrict__ y, MixArguments a) {
+  constexpr int SAMPLES = BATCH * WARPS_BATCH, CHANNELS = OUT * WARPS_OUT, ROWS = SAMPLES + CHANNELS;
+  constexpr int WARPS = WARPS_BATCH * WARPS_OUT;
+  extern __shared__ __align__(16) unsigned char sops_shared[];
+  Complex<T>* shared = (Complex<T>*)sops_shared;  // [STAGES][CHUNK][ROWS][32]
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const index_t modes = (index_t)a.modes, mode = (index_t)blockIdx.x * 32 + lane;
   const index_t k = mode < modes ? mode : modes - 1;
-  const index_t b0 = ((index_t)blockIdx.z * WARPS_BATCH + warp % WARPS_BATCH) * BATCH;
-  const index_t o0 = ((index_t)blockIdx.y * WARPS_OUT + warp / WARPS_BATCH) * OUT;
-  const T sign = (T)a.sign;
-  const Complex<T>* rows[BATCH];
-  const Complex<T>* columns[OUT];
+  const index_t b0 = (index_t)blockIdx.z * SAMPLES, o0 = (index_t)blockIdx.y * CHANNELS;
+  const index_t in = (index_t)a.in, chunks = (in + CHUNK - 1) / CHUNK;
+
+  auto fetch = [&](index_t chunk) {
+    if (chunk < chunks) {
+      Complex<T>* stage = shared + chunk % STAGES * (CHUNK * ROWS * 32) + lane;
 #pragma unroll
-  for (int b = 0; b < BATCH; ++b) {
-    const index_t sample = b0 + b < (index_t)a.batch ? b0 + b : (index_t)a.batch - 1;
-    rows[b] = x + sample * (index_t)a.in * modes + k;
-  }
-#pragma unroll
-  for (int o = 0; o < OUT; ++o) {
-    const index_t channel = o0 + o < (index_t)a.out ? o0 + o : (index_t)a.out - 1;
-    columns[o] = w + channel * (index_t)a.weight_out + k;
-  }
+      for (int r = warp; r < CHUNK * ROWS; r += WARPS) {
+        const int row = r % ROWS;
+        const index_t i = chunk * CHUNK + r / ROWS;
+        const bool sample = row < SAMPLES;
+        const index_t number = sample ? b0 + row : o0 + row - SAMPLES;
+        if (i < in && number < (index_t)(sample ? a.batch : a.out)) {
+          const Complex<T>* from =
+              sample ? x + (number * in + i) * modes : w + i * (index_t)a.weight_in + number * (index_t)a.weight_out;
+          copy_ahead(stage + r * 32, from + k);
+        } else {
+          stage[r * 32] = {0, 0};
+        }
+      }
+    }
+    end_of_group();
+  };
+
   Complex<T> sum[BATCH][OUT];
 #pragma unroll
   for (int b = 0; b < BATCH; ++b)
 #pragma unroll
     for (int o = 0; o < OUT; ++o) sum[b][o] = {0, 0};
-  constexpr int AHEAD = BATCH * OUT > 8 ? 2 : 8;  // loads in flight against registers
-#pragma unroll AHEAD
-  for (index_t i = 0; i < (index_t)a.in; ++i) {
-    Complex<T> u[BATCH], h[OUT];
 #pragma unroll
-    for (int b = 0; b < BATCH; ++b) u[b] = rows[b][i * modes];
+  for (int s = 0; s < STAGES - 1; ++s) fetch(s);
+  const T sign = (T)a.sign;
+  const int sample = warp % WARPS_BATCH * BATCH, channel = warp / WARPS_BATCH * OUT;
+  for (index_t chunk = 0; chunk < chunks; ++chunk) {
+    landed<STAGES - 2>();
+    __syncthreads();
+    fetch(chunk + STAGES - 1);
+    const Complex<T>* stage = shared + chunk % STAGES * (CHUNK * ROWS * 32) + lane;
 #pragma unroll
-    for (int o = 0; o < OUT; ++o) {
-      h[o] = columns[o][i * (index_t)a.weight_in];
-      h[o].im *= sign;
-    }
+    for (int i = 0; i < CHUNK; ++i) {
+      Complex<T> u[BATCH], h[OUT];
 #pragma unroll
-    for (int b = 0; b < BATCH; ++b)
+      for (int b = 0; b < BATCH; ++b) u[b] = stage[(i * ROWS + sample + b) * 32];
 #pragma unroll
       for (int o = 0; o < OUT; ++o) {
-        sum[b][o].re += u[b].re * h[o].re;
-        sum[b][o].re -= u[b].im * h[o].im;
-        sum[b][o].im += u[b].re * h[o].im;
-        sum[b][o].im += u[b].im * h[o].re;
+        h[o] = stage[(i * ROWS + SAMPLES + channel + o) * 32];
+        h[o].im *= sign;
       }
+#pragma unroll
+      for (int b = 0; b < BATCH; ++b)
+#pragma unroll
+        for (int o = 0; o < OUT; ++o) {
+          sum[b][o].re += u[b].re * h[o].re;
+          sum[b][o].re -= u[b].im * h[o].im;
+          sum[b][o].im += u[b].re * h[o].im;
+          sum[b][o].im += u[b].im * h[o].re;
+        }
+    }
   }
   if (mode >= modes) return;
   const T factor = bin_factor<T>(a, mode);
 #pragma unroll
   for (int b = 0; b < BATCH; ++b)
 #pragma unroll
-    for (int o = 0; o < OUT; ++o)
-      if (b0 + b < (index_t)a.batch && o0 + o < (index_t)a.out)
-        y[((b0 + b) * (index_t)a.out + o0 + o) * modes + mode] = sum[b][o] * factor;
+    for (int o = 0; o < OUT; ++o) {
+      const index_t s = b0 + sample + b, c = o0 + channel + o;
+      if (s < (index_t)a.batch && c < (index_t)a.out) y[(s * (index_t)a.out + c) * modes + mode] = sum[b][o] * factor;
+    }
 }
 
 template <typename T>
