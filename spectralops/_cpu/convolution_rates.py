@@ -84,7 +84,12 @@ FAMILIES = {
 
 def ratios() -> tuple[float, ...]:
     """Time of this machine over that of the constants, for each family."""
-    found = _known(os.environ.get(SWITCH), os.environ.get("SPECTRALOPS_CACHE_DIR"))
+    return _ratios(os.environ.get(SWITCH), os.environ.get("SPECTRALOPS_CACHE_DIR"))
+
+
+@lru_cache(maxsize=8)
+def _ratios(switch: str | None, directory: str | None) -> tuple[float, ...]:
+    found = _known(switch, directory)
     return tuple(found.get(name, 1.0) for name in FAMILIES)
 
 
@@ -127,7 +132,7 @@ def measure(names: tuple[str, ...] = tuple(FAMILIES)) -> None:
     path = _file()
     if path is None:
         return
-    known = dict(_known(None, os.environ.get("SPECTRALOPS_CACHE_DIR")))
+    known = _known()
     for name in names:
         probe = FAMILIES[name]
         probe.call()
@@ -139,7 +144,8 @@ def measure(names: tuple[str, ...] = tuple(FAMILIES)) -> None:
         Path(file.name).replace(path)
     except OSError:
         return
-    _known.cache_clear()
+    ratios.cache_clear()
+    _ratios.cache_clear()
 
 
 def _seconds(call: Callable[[], None]) -> float:
@@ -170,7 +176,7 @@ def _missing() -> tuple[str, ...]:
     """Families without a ratio whose kernels are compiled: nobody should wait for a compiler here."""
     from spectralops._cpu.vector.kernels import compiled
 
-    known = _known(os.environ.get(SWITCH), os.environ.get("SPECTRALOPS_CACHE_DIR"))
+    known = _known()
     return tuple(
         name
         for name, probe in FAMILIES.items()

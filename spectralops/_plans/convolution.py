@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
-from functools import reduce
+from collections.abc import Callable, Sequence
+from functools import lru_cache, reduce
 
 import numpy as np
 
@@ -32,7 +32,18 @@ def machine_rates(backend: str | None) -> Rates | None:
     """How quick this machine's compiled kernels are, or None where none can run."""
     if backend not in (None, "cpu") or unavailable():
         return None
-    return Rates(*importlib.import_module(_dispatch.SUPPORT["convolve", "cpu"].module).ratios())
+    return _rates(_ratios()())
+
+
+@lru_cache(maxsize=1)
+def _ratios() -> Callable[[], tuple[float, ...]]:
+    found: Callable[[], tuple[float, ...]] = importlib.import_module(_dispatch.SUPPORT["convolve", "cpu"].module).ratios
+    return found
+
+
+@lru_cache(maxsize=8)
+def _rates(ratios: tuple[float, ...]) -> Rates:
+    return Rates(*ratios)
 
 
 def quickest(costs: Sequence[Cost]) -> Cost:
