@@ -1,4 +1,4 @@
-"""Show that the inner loops of compiled steps and filters are vector code: read the machine code that LLVM makes of them.
+"""Show that inner loops of steps and filters are vector code: read the machine code that LLVM makes of them.
 
     python tools/vectorised.py [--all] [--only WORD ...]
 
