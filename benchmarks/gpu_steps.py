@@ -20,7 +20,7 @@ import numpy as np
 
 import spectralops as so
 
-FLUSH_BYTES = 256 << 20
+FLUSH_BYTES = 1 << 30
 SECONDS = 0.4
 
 

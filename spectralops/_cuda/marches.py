@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,21 +15,59 @@ from spectralops._cuda.stages import C_NAMES, NO_CONTRACTION
 if TYPE_CHECKING:
     from spectralops._plans.steps import StepPlan
 
-__all__ = ["March", "Pass"]
+__all__ = ["ALIGNMENT", "March", "Pass", "most_levels"]
 
-# Cells of a lane along the contiguous axis; levels of a pass; slices that are read ahead. By stepped axes.
-WIDTH = {1: 8, 2: 4, 3: 4}
-MOST_LEVELS = {1: 16, 2: 8, 3: 2}
-AHEAD = {True: 4, False: 1}
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a marching kernel is cut.
+
+    Attributes
+    ----------
+    width : int
+        Cells of a lane along the contiguous axis.
+    levels : int
+        Most steps of a pass.
+    warps : int
+        Warps of a block.
+    saturation : int
+        Marches for each scheduler (for each multiprocessor in three dimensions) below which more cost no time.
+    ahead : int
+        Slices that are read ahead.
+    rows : int
+        Rows of a thread in three dimensions.
+    """
+
+    width: int
+    levels: int
+    warps: int
+    saturation: int
+    ahead: int = 1
+    rows: int = 1
+
+
+# By stepped axes, bytes of a number, and whether a pass is a single step; measured on an H200.
+SHAPES = {
+    (1, 4, True): Shape(8, 16, 4, 1),
+    (1, 4, False): Shape(8, 16, 4, 1),
+    (1, 8, True): Shape(8, 16, 4, 1),
+    (1, 8, False): Shape(8, 16, 4, 1),
+    (2, 4, True): Shape(4, 1, 4, 8, ahead=2),
+    (2, 4, False): Shape(4, 8, 4, 3),
+    (2, 8, True): Shape(2, 1, 4, 8, ahead=2),
+    (2, 8, False): Shape(4, 6, 4, 2),
+    (3, 4, True): Shape(4, 1, 8, 2, rows=2),
+    (3, 4, False): Shape(4, 2, 16, 1, rows=2),
+    (3, 8, True): Shape(2, 1, 8, 2, rows=2),
+    (3, 8, False): Shape(2, 2, 16, 1, rows=2),
+}
 ALIGNMENT = 16
-WARPS = 4
-# In three dimensions: rows of a thread, warps of a block.
-ROWS, TALL_WARPS = 2, 16
-# Warps for each scheduler (four a multiprocessor) below which more of them cost no time.
-SATURATION = {1: 6, 2: 3, 3: 1}
+SCHEDULERS = 4  # of a multiprocessor
+# Blocks that a multiprocessor surely holds at once.
+RESIDENT_BLOCKS = 2
 # Slices of a chunk, which bounds what chunks compute twice.
 LEAST_HEIGHT = 4
-# A launch of several passes pays where a pass takes no longer than the launches it saves: up to this many cells.
+# A launch of several passes saves launches where a pass takes no longer than one: for fields of up to so many bytes.
 RESIDENT_BYTES = 16 << 20
 TAPS = {"none": 0, "both": 1, "low": 2, "high": 3, "each": 4}
 
@@ -44,6 +82,11 @@ class Pass:
     grid: np.ndarray[Any, Any]
 
 
+def most_levels(axes: int, itemsize: int) -> int:
+    """Steps that a pass takes at most."""
+    return SHAPES[axes, itemsize, False].levels
+
+
 class March:
     """The marching kernels of a plan: constant coefficients, neighbours of width 1, along the last axes."""
 
@@ -54,6 +97,7 @@ class March:
         self.plan = plan
         self.axes = len(geometry.axes)
         self.real = np.dtype(plan.compute)
+        self._schedules: dict[tuple[int, bool], tuple[Pass, ...]] = {}
         self.index = np.dtype(np.int32 if plan.index_bits == 32 else np.int64)
         first = geometry.axes[0]
         taps = dict.fromkeys(range(self.axes), "none")
@@ -112,12 +156,19 @@ class March:
         )
 
     def passes(self, device: Device, aligned: bool) -> tuple[Pass, ...]:
-        """The launches that advance all steps; `aligned`: u, the result and scratch memory start at 16 bytes."""
-        return _passes(self, device, aligned)
+        """The launches that advance all steps; `aligned`: u and the result start at a multiple of 16 bytes."""
+        key = (device.index, aligned)
+        found = self._schedules.get(key)
+        if found is None:
+            found = self._schedules[key] = self._schedule(device, aligned)
+        return found
 
-    def schedule(self, device: Device, aligned: bool) -> tuple[Pass, ...]:
-        """As `passes`, not remembered."""
-        count, most = self.plan.steps, MOST_LEVELS[self.axes]
+    def _shape(self, levels: int) -> Shape:
+        return SHAPES[self.axes, self.real.itemsize, levels == 1]
+
+    def _schedule(self, device: Device, aligned: bool) -> tuple[Pass, ...]:
+        count = self.plan.steps
+        most = self._shape(2).levels
         nbytes = math.prod(self.plan.in_shape) * self.real.itemsize
         if self.axes == 2 and count >= 2 * most and nbytes <= RESIDENT_BYTES:
             rest = count % most
@@ -125,46 +176,43 @@ class March:
             return tuple(together + ([self._pass(device, aligned, rest, 1)] if rest else []))
         number = -(-count // most)
         cuts = [count * k // number for k in range(number + 1)]
-        return tuple(self._pass(device, aligned, b - a, 1) for a, b in zip(cuts, cuts[1:], strict=False))
+        return tuple(self._pass(device, aligned, b - a, 1) for a, b in itertools.pairwise(cuts))
 
     def _pass(self, device: Device, aligned: bool, levels: int, passes: int) -> Pass:
-        shape = self.plan.in_shape
-        n = shape[len(shape) - self.axes :]
-        grids = math.prod(shape[: len(shape) - self.axes])
-        width = WIDTH[self.axes]
+        whole = self.plan.in_shape
+        n = whole[len(whole) - self.axes :]
+        grids = math.prod(whole[: len(whole) - self.axes])
+        shape = self._shape(levels)
+        width, warps = shape.width, shape.warps
         aligned = aligned and n[-1] % width == 0
-        most = MOST_LEVELS[1] if self.axes == 1 else levels
+        most = shape.levels if self.axes == 1 else levels
         kept = 32 * width - 2 * (-(-most // width) * width)
         strips = -(-n[-1] // kept)
-        tiles = -(-n[1] // (TALL_WARPS * ROWS - 2 * levels)) if self.axes == 3 else 1
-        height = n[0]
+        tiles = -(-n[1] // (warps * shape.rows - 2 * levels)) if self.axes == 3 else 1
+        height = chunks = 1
         if self.axes > 1:
-            slots = device.multiprocessors * (4 if self.axes == 2 else 1)
-            height = _height(
-                n[0], grids * strips * tiles, levels, slots, SATURATION[min(levels, 2) if self.axes == 2 else 3]
-            )
-        chunks = -(-n[0] // height)
-        units = grids * strips * tiles * (chunks if self.axes > 1 else 1)
+            slots = device.multiprocessors * (SCHEDULERS if self.axes == 2 else 1)
+            height = _height(n[0], grids * strips * tiles, levels, slots, shape.saturation)
+            chunks = -(-n[0] // height)
+        units = grids * strips * tiles * chunks
         grid = self._grid(n, height, chunks, tiles, strips, units)
         flags = [str(flag).lower() for flag in (aligned, self._walls)]
         real = C_NAMES[self.plan.compute]
         options = (NO_CONTRACTION, index_option(8 * self.index.itemsize))
-        block, shared, cooperative = 32 * WARPS, 0, False
+        blocks, shared, cooperative = -(-units // warps), 0, False
         if self.axes == 1:
-            parts = ["march_line", real, width, most, *flags, self._rule]
-            blocks = -(-units // WARPS)
+            parts = ["march_line", real, width, warps, most, *flags, self._rule]
         elif self.axes == 2:
-            parts = ["march_plane", real, width, levels, AHEAD[levels == 1], *flags, self._rule]
-            blocks = -(-units // WARPS)
+            parts = ["march_plane", real, width, warps, levels, shape.ahead, *flags, self._rule]
             cooperative = passes > 1
             if cooperative:
-                blocks = min(blocks, 2 * device.multiprocessors)
+                blocks = min(blocks, RESIDENT_BLOCKS * device.multiprocessors)
         else:
-            parts = ["march_volume", real, width, ROWS, TALL_WARPS, levels, *flags, self._rule]
-            blocks, block = units, 32 * TALL_WARPS
-            shared = 2 * levels * TALL_WARPS * 2 * 32 * width * self.real.itemsize
+            parts = ["march_volume", real, width, shape.rows, warps, levels, *flags, self._rule]
+            blocks = units
+            shared = 2 * levels * warps * 2 * 32 * width * self.real.itemsize
         name = f"{parts[0]}<{', '.join(map(str, parts[1:]))}>"
-        kernel = Kernel("march.cu", name, (min(blocks, 2**31 - 1),), (block,), shared, options, cooperative)
+        kernel = Kernel("march.cu", name, (min(blocks, 2**31 - 1),), (32 * warps,), shared, options, cooperative)
         return Pass(kernel, levels, passes, grid)
 
     def _grid(self, n: tuple[int, ...], height: int, chunks: int, tiles: int, strips: int, units: int) -> Any:
@@ -205,11 +253,6 @@ class March:
                 if (rule.scale, rule.offset) != (1.0, 0.0):
                     grid["walls"]["scale"][a, side], grid["walls"]["offset"][a, side] = rule.scale, rule.offset
         return grid
-
-
-@lru_cache(maxsize=256)
-def _passes(march: March, device: Device, aligned: bool) -> tuple[Pass, ...]:
-    return march.schedule(device, aligned)
 
 
 def _height(n: int, columns: int, levels: int, slots: int, saturation: int) -> int:

@@ -77,8 +77,9 @@ class Layout:
 def _aligned_strides(field: Any, ndim: int) -> tuple[int, ...]:
     """Strides in elements against all axes of u; 0 along those that the field does not vary along."""
     missing = ndim - field.ndim
-    own = (0 if n == 1 else s // field.itemsize for n, s in zip(field.shape, field.strides, strict=True))
-    return (0,) * missing + tuple(own)
+    itemsize = int(field.itemsize)
+    own = [0 if n == 1 else int(s) // itemsize for n, s in zip(field.shape, field.strides, strict=True)]
+    return (*([0] * missing), *own)
 
 
 class Stages:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spectralops._cuda import launch
-from spectralops._cuda.marches import ALIGNMENT, MOST_LEVELS, March
+from spectralops._cuda.marches import ALIGNMENT, March, most_levels
 from spectralops._cuda.stages import Layout, Stages
 
 if TYPE_CHECKING:
@@ -27,10 +27,8 @@ _prepared: OrderedDict[Any, Stages | March] = OrderedDict()
 def algorithm(plan: StepPlan) -> str:
     """How this plan runs, in words."""
     if March.covers(plan):
-        return (
-            f"kernels compiled for this step on first use: up to {MOST_LEVELS[len(plan.geometry.axes)]} steps per pass "
-            "over memory, in registers"
-        )
+        most = most_levels(len(plan.geometry.axes), np.dtype(plan.compute).itemsize)
+        return f"kernels compiled for this step on first use: up to {most} steps per pass over memory, in registers"
     return "a kernel compiled for this step on first use: one pass over memory per stage"
 
 

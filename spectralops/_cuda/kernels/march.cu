@@ -7,24 +7,25 @@
 #include "march.cuh"
 
 // One dimension: rows that know nothing of one another, all levels of a strip at once.
-template <typename T, int V, int LEVELS, bool ALIGNED, bool WALLS, class RULE>
-__global__ void __launch_bounds__(MARCH_THREADS) march_line(const T* __restrict__ u, T* __restrict__ out, int levels,
+template <typename T, int V, int WARPS, int LEVELS, bool ALIGNED, bool WALLS, class RULE>
+__global__ void __launch_bounds__(32 * WARPS) march_line(const T* __restrict__ u, T* __restrict__ out, int levels,
                                                             Grid<T, 1> p, Values<T, 1> values) {
   constexpr int HALO = (LEVELS + V - 1) / V * V;
-  const index_t stride = (index_t)gridDim.x * (blockDim.x / 32);
-  for (index_t unit = (index_t)blockIdx.x * (blockDim.x / 32) + warp_of_block(); unit < p.units; unit += stride) {
+  const index_t stride = (index_t)gridDim.x * WARPS;
+  for (index_t unit = (index_t)blockIdx.x * WARPS + warp_of_block(); unit < p.units; unit += stride) {
     const index_t row = unit / p.strips;
     const auto columns = Columns<V, ALIGNED>::of(p, unit - row * p.strips, HALO);
     Cells<T, V> cells = columns.load(u + row * p.n[0]);
     for (int level = 0; level < levels; ++level) {
-      Cells<T, V> west, east;
-      beside(cells, west, east);
+      Cells<T, V> next, west, east;
+      beside<WALLS>(cells, west, east, columns, p);
 #pragma unroll
       for (int k = 0; k < V; ++k) {
-        T low[1] = {west.x[k]}, high[1] = {east.x[k]};
-        const index_t at[1] = {columns.first + k};
-        cells.x[k] = next_level<WALLS, RULE>(cells.x[k], low, high, at, p, values);
+        const T low[1] = {west.x[k]}, high[1] = {east.x[k]};
+        next.x[k] = stepped<RULE>(cells.x[k], low, high, values);
       }
+      hold_columns<WALLS>(cells, next, columns, p);
+      cells = next;
     }
     columns.store(out + row * p.n[0], cells, p.n[0]);
   }
@@ -47,22 +48,22 @@ SOPS_DEVICE void march_strip(const T* u, T* out, const Grid<T, 2>& p, const Valu
       const index_t turn = base + k;
 #pragma unroll
       for (int level = LEVELS - 1; level >= 0; --level) {
-        const Cells<T, V>& north = rows[level][k % 3];
         const Cells<T, V>& centre = rows[level][(k + 1) % 3];
-        const Cells<T, V>& south = rows[level][(k + 2) % 3];
-        Cells<T, V> next, west, east;
-        beside(centre, west, east);
+        const index_t row = turn - 2 * (level + 1);
+        Cells<T, V> north = rows[level][k % 3], south = rows[level][(k + 2) % 3], west, east, next;
+        across<WALLS, 0>(centre, north, south, row, p);
+        beside<WALLS>(centre, west, east, columns, p);
 #pragma unroll
         for (int j = 0; j < V; ++j) {
-          T low[2] = {north.x[j], west.x[j]}, high[2] = {south.x[j], east.x[j]};
-          const index_t at[2] = {turn - 2 * (level + 1), columns.first + j};
-          next.x[j] = next_level<WALLS, RULE>(centre.x[j], low, high, at, p, values);
+          const T low[2] = {north.x[j], west.x[j]}, high[2] = {south.x[j], east.x[j]};
+          next.x[j] = stepped<RULE>(centre.x[j], low, high, values);
         }
+        hold<WALLS, 0>(centre, next, row, p);
+        hold_columns<WALLS>(centre, next, columns, p);
         if (level < LEVELS - 1) {
           rows[level + 1 < LEVELS ? level + 1 : 0][k % 3] = next;
         } else {
-          const index_t done = turn - 2 * LEVELS;
-          if (done >= first && done < last) columns.store(out + done * p.n[1], next, p.n[1]);
+          if (row >= first && row < last) columns.store(out + row * p.n[1], next, p.n[1]);
         }
       }
       rows[0][k % 3] = ahead[k % AHEAD];
@@ -73,14 +74,14 @@ SOPS_DEVICE void march_strip(const T* u, T* out, const Grid<T, 2>& p, const Valu
 
 // `passes` passes of LEVELS steps each, all blocks waiting for one another in between: from u to out and spare by turns,
 // so that the last one ends in out.
-template <typename T, int V, int LEVELS, int AHEAD, bool ALIGNED, bool WALLS, class RULE>
-__global__ void __launch_bounds__(MARCH_THREADS) march_plane(const T* u, T* out, T* spare, unsigned* arrived, int passes,
+template <typename T, int V, int WARPS, int LEVELS, int AHEAD, bool ALIGNED, bool WALLS, class RULE>
+__global__ void __launch_bounds__(32 * WARPS) march_plane(const T* u, T* out, T* spare, unsigned* arrived, int passes,
                                                              Grid<T, 2> p, Values<T, 2> values) {
   constexpr int HALO = (LEVELS + V - 1) / V * V, KEPT = 32 * V - 2 * HALO;
-  const index_t stride = (index_t)gridDim.x * (blockDim.x / 32);
+  const index_t stride = (index_t)gridDim.x * WARPS;
   for (int pass = 0; pass < passes; ++pass) {
     T* const target = (passes - pass) % 2 ? out : spare;
-    for (index_t unit = (index_t)blockIdx.x * (blockDim.x / 32) + warp_of_block(); unit < p.units; unit += stride) {
+    for (index_t unit = (index_t)blockIdx.x * WARPS + warp_of_block(); unit < p.units; unit += stride) {
       const index_t band = unit / p.strips, strip = unit - band * p.strips;
       const index_t grid = band / p.chunks, first = (band - grid * p.chunks) * p.height;
       const index_t last = min(first + p.height, p.n[0]);
@@ -105,63 +106,70 @@ SOPS_DEVICE void march_tile(const T* u, T* out, const Grid<T, 3>& p, const Value
                             index_t last, index_t top, const Columns<V, ALIGNED>& columns, T* shared) {
   const int lane = threadIdx.x % 32, warp = warp_of_block();
   const index_t plane = p.n[1] * p.n[2];
-  Cells<T, V> ring[LEVELS][2][R] = {}, ahead[R];
+  Cells<T, V> slices[LEVELS][3][R] = {}, ahead[R];
   index_t rows[R];
 #pragma unroll
   for (int r = 0; r < R; ++r) rows[r] = p.read(1, top + warp * R + r) * p.n[2];
-  Slices<T, 3> slices(u, p, first - LEVELS);
-  const T* slice_ahead = slices.next();
+  Slices<T, 3> source(u, p, first - LEVELS);
+  const T* from = source.next();
 #pragma unroll
-  for (int r = 0; r < R; ++r) ahead[r] = columns.load(slice_ahead + rows[r]);
+  for (int r = 0; r < R; ++r) ahead[r] = columns.load(from + rows[r]);
   // The first and the last row of each warp, for each level and parity.
   const auto edge = [&](int parity, int level, int of, int side) {
     return shared + (((parity * LEVELS + level) * WARPS + of) * 2 + side) * (32 * V) + lane * V;
   };
-  for (index_t base = first - LEVELS; base < last + LEVELS; base += 2) {
+  for (index_t base = first - LEVELS; base < last + 2 * LEVELS; base += 6) {
 #pragma unroll
-    for (int k = 0; k < 2; ++k) {
-      const index_t slice = base + k;
-      Cells<T, V> cells[R];
-#pragma unroll
-      for (int r = 0; r < R; ++r) cells[r] = ahead[r];
-      slice_ahead = slices.next();
-#pragma unroll
-      for (int r = 0; r < R; ++r) ahead[r] = columns.load(slice_ahead + rows[r]);
+    for (int k = 0; k < 6; ++k) {
+      const index_t turn = base + k;
 #pragma unroll
       for (int level = 0; level < LEVELS; ++level) {
-        store_vector<T, V>(edge(k, level, warp, 0), ring[level][1 - k][0]);
-        store_vector<T, V>(edge(k, level, warp, 1), ring[level][1 - k][R - 1]);
+        store_vector<T, V>(edge(k % 2, level, warp, 0), slices[level][(k + 1) % 3][0]);
+        store_vector<T, V>(edge(k % 2, level, warp, 1), slices[level][(k + 1) % 3][R - 1]);
       }
       __syncthreads();
 #pragma unroll
-      for (int level = 0; level < LEVELS; ++level) {
-        Cells<T, V> above, below;
-        read_shared<T, V>(edge(k, level, warp > 0 ? warp - 1 : 0, 1), above);
-        read_shared<T, V>(edge(k, level, warp < WARPS - 1 ? warp + 1 : warp, 0), below);
+      for (int level = LEVELS - 1; level >= 0; --level) {
+        const index_t slice = turn - 2 * (level + 1);
+        const Cells<T, V>(&centre)[R] = slices[level][(k + 1) % 3];
+        Cells<T, V> above, below, next[R];
+        read_shared<T, V>(edge(k % 2, level, warp > 0 ? warp - 1 : 0, 1), above);
+        read_shared<T, V>(edge(k % 2, level, warp < WARPS - 1 ? warp + 1 : warp, 0), below);
 #pragma unroll
         for (int r = 0; r < R; ++r) {
-          const Cells<T, V>& centre = ring[level][1 - k][r];
-          const Cells<T, V>& north = r > 0 ? ring[level][1 - k][r > 0 ? r - 1 : 0] : above;
-          const Cells<T, V>& south = r < R - 1 ? ring[level][1 - k][r < R - 1 ? r + 1 : r] : below;
-          Cells<T, V> next, west, east;
-          beside(centre, west, east);
+          const index_t row = top + warp * R + r;
+          Cells<T, V> west, east, north = r > 0 ? centre[r > 0 ? r - 1 : 0] : above;
+          Cells<T, V> south = r < R - 1 ? centre[r < R - 1 ? r + 1 : r] : below;
+          Cells<T, V> before = slices[level][k % 3][r], after = slices[level][(k + 2) % 3][r];
+          across<WALLS, 0>(centre[r], before, after, slice, p);
+          across<WALLS, 1>(centre[r], north, south, row, p);
+          beside<WALLS>(centre[r], west, east, columns, p);
 #pragma unroll
           for (int j = 0; j < V; ++j) {
-            T low[3] = {ring[level][k][r].x[j], north.x[j], west.x[j]}, high[3] = {cells[r].x[j], south.x[j], east.x[j]};
-            const index_t at[3] = {slice - level - 1, top + warp * R + r, columns.first + j};
-            next.x[j] = next_level<WALLS, RULE>(centre.x[j], low, high, at, p, values);
+            const T low[3] = {before.x[j], north.x[j], west.x[j]}, high[3] = {after.x[j], south.x[j], east.x[j]};
+            next[r].x[j] = stepped<RULE>(centre[r].x[j], low, high, values);
           }
-          ring[level][k][r] = cells[r];
-          cells[r] = next;
+          hold<WALLS, 0>(centre[r], next[r], slice, p);
+          hold<WALLS, 1>(centre[r], next[r], row, p);
+          hold_columns<WALLS>(centre[r], next[r], columns, p);
+        }
+        if (level < LEVELS - 1) {
+#pragma unroll
+          for (int r = 0; r < R; ++r) slices[level + 1 < LEVELS ? level + 1 : 0][k % 3][r] = next[r];
+        } else if (slice >= first && slice < last) {
+#pragma unroll
+          for (int r = 0; r < R; ++r) {
+            const int row = warp * R + r;
+            if (row >= LEVELS && row < WARPS * R - LEVELS && top + row < p.n[1])
+              columns.store(out + slice * plane + (top + row) * p.n[2], next[r], p.n[2]);
+          }
         }
       }
-      const index_t done = slice - LEVELS;
-      if (done < first || done >= last) continue;
+      from = source.next();
 #pragma unroll
       for (int r = 0; r < R; ++r) {
-        const int row = warp * R + r;
-        if (row >= LEVELS && row < WARPS * R - LEVELS && top + row < p.n[1])
-          columns.store(out + done * plane + (top + row) * p.n[2], cells[r], p.n[2]);
+        slices[0][k % 3][r] = ahead[r];
+        ahead[r] = columns.load(from + rows[r]);
       }
     }
   }

@@ -2,10 +2,6 @@
 #pragma once
 #include "common.cuh"
 
-#ifndef MARCH_THREADS
-#define MARCH_THREADS 128
-#endif
-
 template <typename T, int V>
 struct Cells {
   T x[V];
@@ -166,32 +162,13 @@ SOPS_DEVICE T stepped(T u, const T* low, const T* high, const Values<T, N>& v) {
   return sum;
 }
 
-// The next level of the cell `at` from its neighbours, which are replaced where they are ghosts.
-template <bool WALLS, class RULE, typename T, int A>
-SOPS_DEVICE T next_level(T u, T (&low)[A], T (&high)[A], const index_t (&at)[A], const Grid<T, A>& p,
-                         const Values<T, A>& values) {
-  bool kept = false;
-  if (WALLS) {
-#pragma unroll
-    for (int a = 0; a < A; ++a) {
-      const bool first = at[a] == 0, last = at[a] == p.n[a] - 1;
-      kept = kept || (first && p.held[a][0]) || (last && p.held[a][1]);
-      if (p.wraps[a]) continue;
-      const T below = p.walls[a].scale[0] * u, above = p.walls[a].scale[1] * u;
-      if (first) low[a] = below + p.walls[a].offset[0];
-      if (last) high[a] = above + p.walls[a].offset[1];
-    }
-  }
-  const T next = stepped<RULE>(u, low, high, values);
-  return kept ? u : next;
-}
-
 // Where a thread's columns lie in memory, and whether it stores them.
 template <int V, bool ALIGNED>
 struct Columns {
   index_t first;                  // of the V cells; may lie beyond the grid
   index_t from[ALIGNED ? 1 : V];  // where they are read
   bool stores;
+  int end[2];  // which of the cells is the first and the last of the grid, -1 if none or if there is no end
 
   // Of a strip whose lanes hold `halo` columns more on each side than the strip has of its own.
   template <typename T, int A>
@@ -202,6 +179,9 @@ struct Columns {
     columns.stores = lane >= halo / V && lane < 32 - halo / V;
 #pragma unroll
     for (int j = 0; j < (ALIGNED ? 1 : V); ++j) columns.from[j] = p.read(A - 1, columns.first + j, ALIGNED ? V : 1);
+    const index_t last = p.n[A - 1] - 1 - columns.first;
+    columns.end[0] = !p.wraps[A - 1] && columns.first <= 0 && columns.first > -V ? (int)-columns.first : -1;
+    columns.end[1] = !p.wraps[A - 1] && last >= 0 && last < V ? (int)last : -1;
     return columns;
   }
   template <typename T>
@@ -237,6 +217,57 @@ SOPS_DEVICE void beside(const Cells<T, V>& row, Cells<T, V>& west, Cells<T, V>& 
   for (int k = 1; k < V; ++k) {
     west.x[k] = row.x[k - 1];
     east.x[k - 1] = row.x[k];
+  }
+}
+
+// The same at the ends of the axis: ghosts where there are walls. Whole vectors begin and end at walls.
+template <bool WALLS, typename T, int V, bool ALIGNED, int A>
+SOPS_DEVICE void beside(const Cells<T, V>& row, Cells<T, V>& west, Cells<T, V>& east, const Columns<V, ALIGNED>& columns,
+                        const Grid<T, A>& p) {
+  beside(row, west, east);
+  if constexpr (WALLS) {
+    const Wall<T>& wall = p.walls[A - 1];
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      if ((!ALIGNED || k == 0) && columns.end[0] == k) west.x[k] = wall.scale[0] * row.x[k] + wall.offset[0];
+      if ((!ALIGNED || k == V - 1) && columns.end[1] == k) east.x[k] = wall.scale[1] * row.x[k] + wall.offset[1];
+    }
+  }
+}
+
+// Neighbours along another axis where the cells are number `i` along it: ghosts beyond walls.
+template <bool WALLS, int AXIS, typename T, int V, int A>
+SOPS_DEVICE void across(const Cells<T, V>& row, Cells<T, V>& low, Cells<T, V>& high, index_t i, const Grid<T, A>& p) {
+  if constexpr (WALLS) {
+    if (p.wraps[AXIS]) return;
+    const Wall<T>& wall = p.walls[AXIS];
+    if (i == 0) {
+#pragma unroll
+      for (int k = 0; k < V; ++k) low.x[k] = wall.scale[0] * row.x[k] + wall.offset[0];
+    }
+    if (i == p.n[AXIS] - 1) {
+#pragma unroll
+      for (int k = 0; k < V; ++k) high.x[k] = wall.scale[1] * row.x[k] + wall.offset[1];
+    }
+  }
+}
+
+// Gives held ends the value they had: of the contiguous axis, and of another where the cells are number `i` along it.
+template <bool WALLS, typename T, int V, bool ALIGNED, int A>
+SOPS_DEVICE void hold_columns(const Cells<T, V>& row, Cells<T, V>& next, const Columns<V, ALIGNED>& columns,
+                              const Grid<T, A>& p) {
+  if constexpr (WALLS) {
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      if ((!ALIGNED || k == 0) && p.held[A - 1][0] && columns.end[0] == k) next.x[k] = row.x[k];
+      if ((!ALIGNED || k == V - 1) && p.held[A - 1][1] && columns.end[1] == k) next.x[k] = row.x[k];
+    }
+  }
+}
+template <bool WALLS, int AXIS, typename T, int V, int A>
+SOPS_DEVICE void hold(const Cells<T, V>& row, Cells<T, V>& next, index_t i, const Grid<T, A>& p) {
+  if constexpr (WALLS) {
+    if ((i == 0 && p.held[AXIS][0]) || (i == p.n[AXIS] - 1 && p.held[AXIS][1])) next = row;
   }
 }
 
