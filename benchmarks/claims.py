@@ -73,8 +73,7 @@ def checked(case: Case) -> tuple[Setup, dict[str, float]]:
         errors[name] = relative_error(contestant.call(), setup.expected)
         if name.startswith("spectralops") and not errors[name] <= setup.tolerance:
             raise ArithmeticError(
-                f"{case}: the relative error of {name} is {errors[name]:.3g}, but must be at most "
-                f"{setup.tolerance:.3g}"
+                f"{case}: the relative error of {name} is {errors[name]:.3g}, but must be at most {setup.tolerance:.3g}"
             )
     return setup, errors
 

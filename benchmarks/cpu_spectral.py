@@ -68,7 +68,9 @@ def run_claims(options: argparse.Namespace) -> tuple[list[dict[str, object]], bo
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sweep", action="store_true", help="filters over sizes, batches and dtypes instead of claims")
-    parser.add_argument("--quick", action="store_true", help="the cheap cases, three rounds: a check that all of it runs")
+    parser.add_argument(
+        "--quick", action="store_true", help="the cheap cases, three rounds: a check that all of it runs"
+    )
     parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help="cases whose name contains every word")
     parser.add_argument("--rounds", type=int, default=21, help="timed calls of each contestant (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=20.0, help="the most for one case (default: %(default)s)")

@@ -110,9 +110,7 @@ def filter_point(dtype: str, batch: int, sizes: tuple[int, ...]) -> Point:
     x = random(rng, (batch, *sizes), dtype)
     half = sizes if dtype.startswith("complex") else (*sizes[:-1], sizes[-1] // 2 + 1)
     transfer = random(rng, half, COMPLEX[dtype])
-    measured = pairs(
-        partial(spectralops.spectral_filter, x, transfer, axes=axes), partial(pipeline, x, transfer, axes)
-    )
+    measured = pairs(partial(spectralops.spectral_filter, x, transfer, axes=axes), partial(pipeline, x, transfer, axes))
     return Point("filter", dtype, batch, sizes, 0, *measured)
 
 
@@ -133,9 +131,7 @@ def layer_point(dtype: str, batch: int, sizes: tuple[int, ...], modes: int) -> P
     axes = tuple(range(-len(sizes), 0))
     x = random(rng, (batch, CHANNELS, *sizes), dtype)
     weight = random(rng, (CHANNELS, CHANNELS, *(modes for _ in sizes)), COMPLEX[dtype])
-    measured = pairs(
-        partial(spectralops.spectral_conv, x, weight, axes=axes), partial(layer, x, weight, axes, modes)
-    )
+    measured = pairs(partial(spectralops.spectral_conv, x, weight, axes=axes), partial(layer, x, weight, axes, modes))
     return Point("layer", dtype, batch, sizes, modes, *measured)
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import fft
 
 from spectralops._cpu.blocks import Index, blocks, run
-from spectralops._cpu.vector.choice import is_smooth, refusal
+from spectralops._cpu.vector.choice import is_smooth, refusal, unavailable
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral import SpectralFilterPlan
@@ -32,8 +34,15 @@ def _engine(plan: SpectralFilterPlan) -> Engine:
 
 
 def _refusal(plan: SpectralFilterPlan) -> str:
-    real = "float64" if plan.compute_dtype in ("float64", "complex128") else "float32"
-    return refusal(plan.sizes, plan.batch, real, plan.grid.halved)
+    return unavailable() or _known_refusal(plan.in_shape, plan.axes, plan.sizes, plan.compute_dtype)
+
+
+@lru_cache(maxsize=512)
+def _known_refusal(shape: tuple[int, ...], axes: tuple[int, ...], sizes: tuple[int, ...], dtype: str) -> str:
+    """Why the engine does not take a plan; `sizes` are the padded lengths of its axes."""
+    batch = math.prod(n for axis, n in enumerate(shape) if axis not in axes)
+    real = "float64" if dtype in ("float64", "complex128") else "float32"
+    return refusal(sizes, batch, real, real == dtype)
 
 
 def algorithm(plan: SpectralFilterPlan) -> str:
@@ -53,10 +62,17 @@ def algorithm(plan: SpectralFilterPlan) -> str:
     )
 
 
-def _by_vectors(plan: SpectralFilterPlan, x: Array, factors: tuple[Array, ...], out: Array, workers: int) -> None:
-    """All transforms, with the factors multiplied into one filter."""
+@lru_cache(maxsize=1)
+def _vector_filter() -> Callable[..., None]:
+    """The engine's filter, loaded on first use: it needs llvmlite."""
     from spectralops._cpu.vector.filters import filter_axes
 
+    return filter_axes
+
+
+def _by_vectors(plan: SpectralFilterPlan, x: Array, factors: tuple[Array, ...], out: Array, workers: int) -> None:
+    """All transforms, with the factors multiplied into one filter."""
+    filter_axes = _vector_filter()
     transfer = factors[0]
     for factor in factors[1:]:
         transfer = transfer * factor

@@ -58,6 +58,7 @@ class Lines:
         self.kernel = kernels.kernel(self.job.stages[0], dtype)
         self.scratch = self.job.scratch * host.ITEM_BYTES[dtype]
         self.lanes = host.lanes(dtype)
+        self.complex = np.dtype(host.COMPLEX[dtype])
 
     def transfer(self, factors: Array) -> Array:
         """The scaled factors in the order in which the kernel reads them."""
@@ -67,7 +68,9 @@ class Lines:
         else:
             full = factors if self.kind == f.COMPLEX else completed(factors, self.n)
             ordered = full[tables.axis(self.n, self.dtype).frequency] * (1.0 / self.n)
-        return np.ascontiguousarray(ordered, host.COMPLEX[self.dtype])
+        if ordered.dtype is not self.complex or not ordered.flags.c_contiguous:
+            ordered = np.ascontiguousarray(ordered, self.complex)
+        return ordered
 
     def run(
         self, source: int, step: int, target: int, target_step: int, count: int, factors: Array, workers: int
@@ -84,7 +87,11 @@ class Lines:
                 kernel(job, source, target, table, buffer.address, first, last)
             workspace.give_back(buffer)
 
-        workspace.run(some, -(-count // lanes) if self.rows else count * self.job.units, workers)
+        parts = -(-count // lanes) if self.rows else count * self.job.units
+        if workers == 1:
+            some(0, parts)
+        else:
+            workspace.run(some, parts, workers)
 
 
 class Images:

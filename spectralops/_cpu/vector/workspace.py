@@ -37,9 +37,10 @@ _pools: dict[int, ThreadPoolExecutor] = {}
 
 def address(array: np.ndarray) -> int:
     """Where the array's first element lies. `ndarray.ctypes` takes longer than the transform of a short row."""
-    if array.flags.writeable and array.flags.c_contiguous and array.size:
+    try:
         return _addressof(_from_buffer(array))
-    return array.ctypes.data
+    except (BufferError, TypeError, ValueError):  # read-only, not contiguous, or empty
+        return array.ctypes.data
 
 
 def padded(size: int) -> int:
