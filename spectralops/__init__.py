@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         spectral_conv,
         spectral_filter,
     )
+    from spectralops.spectral_gradients import plan_spectral_conv_weight_gradient, spectral_conv_weight_gradient
     from spectralops.stencils import divergence, gradient, laplacian, plan_divergence, plan_gradient, plan_laplacian
     from spectralops.steps import (
         convection_step,
@@ -122,11 +123,13 @@ __all__ = [
     "plan_laplacian",
     "plan_pde_step",
     "plan_spectral_conv",
+    "plan_spectral_conv_weight_gradient",
     "plan_spectral_filter",
     "power_spectrum",
     "residuals",
     "solve",
     "spectral_conv",
+    "spectral_conv_weight_gradient",
     "spectral_filter",
     "stable_dt",
     "total",
@@ -196,6 +199,10 @@ _NAMES = {
         "plan_spectral_filter",
         "spectral_conv",
         "spectral_filter",
+    ),
+    "spectral_gradients": (
+        "plan_spectral_conv_weight_gradient",
+        "spectral_conv_weight_gradient",
     ),
     "stencils": (
         "divergence",

@@ -9,9 +9,9 @@ import importlib
 from collections.abc import Callable
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from spectralops import _arrays, _checks
 from spectralops._checks import COMPLEXES, FLOATS, HALVES
@@ -20,15 +20,20 @@ from spectralops.errors import UnsupportedError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["BACKENDS", "SUPPORT", "Plan", "Support", "algorithm", "execute", "observe", "select"]
+__all__ = [
+    "BACKENDS", "INSTEAD", "SUPPORT", "Plan", "Support",
+    "algorithm", "execute", "observe", "passed_over", "select", "settled",
+]  # fmt: skip
 
 # Device kind of each backend, the preferred ones first.
 #   cpu        tuned executors in _cpu/
 #   numpy      plain pipelines in _plain/: what a user would write with NumPy and SciPy, the baseline
 #   cuda       tuned kernels in _cuda/
-#   cupy       the same modules on CuPy and cupyx.scipy
+#   cupy       the modules of numpy, on CuPy and cupyx.scipy
 #   reference  slow, obvious float64 in _reference/: the meaning of each operator
 BACKENDS: dict[str, str] = {"cpu": "cpu", "numpy": "cpu", "cuda": "cuda", "cupy": "cuda", "reference": "cpu"}
+# Who takes the plans that the kernels of a backend do not cover.
+INSTEAD = {"cuda": "cupy"}
 
 REALS = FLOATS + HALVES
 ALL = FLOATS + COMPLEXES + HALVES
@@ -51,7 +56,7 @@ def _rows(operators: tuple[str, ...], dtypes: tuple[str, ...], **modules: str) -
     }
 
 
-SPECTRAL = ("spectral_filter", "spectral_conv", "fourier_resample")
+SPECTRAL = ("spectral_filter", "spectral_conv", "spectral_conv_weight_gradient", "fourier_resample")
 CONVOLUTION = ("fft_conv2d", "convolve")
 STEPS = ("diffusion_step", "convection_step", "diffuse_convect_step", "pde_step")
 STENCILS = ("gradient", "divergence", "laplacian")
@@ -60,7 +65,11 @@ COMPILED_STEPS = "pointwise terms only if compiled by numba; the spectral method
 
 DEVICE_STEPS = "all but functions of the caller's and the spectral method, which run on cupy"
 
+DEVICE_TRANSFORMS = "one to three axes, lengths with prime factors up to 13 that fit a block; others run on cupy"
+
 SUPPORT: dict[tuple[str, str], Support] = {
+    ("spectral_filter", "cuda"): Support("spectralops._cuda.spectral_filter", ALL, f"{DEVICE_TRANSFORMS}, padding too"),
+    ("spectral_conv", "cuda"): Support("spectralops._cuda.spectral_conv", ALL, DEVICE_TRANSFORMS),
     **_rows(
         SPECTRAL,
         ALL,
@@ -148,6 +157,9 @@ def _listed(names: list[str]) -> str:
     return ", ".join(repr(name) for name in names) if names else "no backend"
 
 
+P = TypeVar("P", bound=Plan)
+
+
 @lru_cache(maxsize=256)
 def executor(op: str, backend: str) -> Callable[..., None]:
     """The function that runs `op` on `backend`, loaded on first use."""
@@ -159,6 +171,27 @@ def algorithm(plan: Plan) -> str:
     """How the plan's executor works, for `explain`: asked of its module, which decides at each call."""
     words: str = importlib.import_module(SUPPORT[plan.op, plan.backend].module).algorithm(plan)
     return words
+
+
+def refusal(plan: Plan) -> str:
+    """Why the plan's backend does not run it, in words; nothing where it does."""
+    module = importlib.import_module(SUPPORT[plan.op, plan.backend].module)
+    words: str = module.refusal(plan) if hasattr(module, "refusal") else ""
+    return words
+
+
+def settled(plan: P) -> P:
+    """The plan, on another backend for the same arrays where its own does not cover it."""
+    other = INSTEAD.get(plan.backend)
+    return plan if other is None or not refusal(plan) else replace(plan, backend=other)  # type: ignore[type-var]
+
+
+def passed_over(plan: Plan) -> str:
+    """Why the kernels that would run first do not run this plan, for `explain`; nothing where there are none."""
+    for backend, other in INSTEAD.items():
+        if plan.backend == other and (plan.op, backend) in SUPPORT:
+            return refusal(replace(plan, backend=backend))  # type: ignore[type-var]
+    return ""
 
 
 # Called as observer(plan, native_arrays, native_result) after each execution; debug() and explain() set it.

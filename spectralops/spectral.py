@@ -215,7 +215,8 @@ def spectral_conv(
     out : array, optional
         Where to put the result: its shape, dtype, library and device, not overlapping an input.
     workers : int, optional
-        Number of threads, as in :mod:`scipy.fft`. Matrix products may use the threads of BLAS besides.
+        Number of threads, as in :mod:`scipy.fft`; the result does not depend on it. Where SciPy and BLAS run instead of
+        the vector engine (``plan.explain()`` says so), BLAS uses threads of its own.
     backend : {"cpu", "numpy", "cupy", "reference"}, optional
         Who computes; by default the fastest for the array's device.
 
@@ -241,7 +242,8 @@ def spectral_conv(
     The spectrum given to the real inverse is whatever the weight makes of it: imaginary parts at wavenumber zero and
     Nyquist of the halved axis, after the other axes' inverse, are ignored, as in ``numpy.fft.irfftn``. The weight is
     cast to the precision of x; 16-bit floats are stored as such and computed in float32. NaN spreads within its batch
-    entry only. The plan's ``adjoint()`` is the gradient with respect to x.
+    entry only. The plan's ``adjoint()`` is the gradient with respect to x, :func:`spectral_conv_weight_gradient` that
+    with respect to the weight.
 
     References
     ----------

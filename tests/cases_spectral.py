@@ -131,6 +131,45 @@ CONVOLUTIONS = [
 ]
 
 
+def gradient_case(
+    name: str,
+    shape: tuple[int, ...],
+    gradient: tuple[int, ...],
+    modes: Any,
+    dtypes: tuple[str, ...] = REALS,
+    **options: Any,
+) -> OpCase:
+    """A gradient with respect to the weight of a spectral convolution."""
+
+    def inputs(rng: np.random.Generator, dtype: str) -> Arrays:
+        return {"x": random_array(rng, shape, dtype), "gradient": random_array(rng, gradient, dtype)}
+
+    def call(function: Callable[..., Any], arrays: dict[str, Any], **tail: Any) -> Any:
+        return function(arrays["x"], arrays["gradient"], modes, **options, **tail)
+
+    return OpCase("spectral_conv_weight_gradient", name, inputs, call, dtypes, complex_result=True)
+
+
+GRADIENTS = [
+    gradient_case("1d-few-modes", (2, 3, 32), (2, 4, 32), 4),
+    gradient_case("1d-all-modes-even", (2, 3, 8), (2, 2, 8), (5,)),
+    gradient_case("1d-many-modes", (2, 2, 128), (2, 3, 128), 40),
+    gradient_case("1d-odd-prime", (3, 2, 17), (3, 2, 17), (9,)),
+    gradient_case("1d-complex-all-modes", (2, 2, 6), (2, 3, 6), 6, COMPLEXES),
+    gradient_case("1d-depthwise", (3, 3, 16), (3, 3, 16), 5, depthwise=True),
+    gradient_case("2d", (2, 3, 8, 6), (2, 4, 8, 6), (4, 3)),
+    gradient_case("2d-finer", (2, 2, 6, 8), (2, 3, 9, 12), (6, 5)),
+    gradient_case("2d-coarser", (2, 2, 9, 12), (2, 3, 6, 8), (6, 5)),
+    gradient_case("2d-complex", (2, 2, 6, 5), (2, 2, 6, 5), (5, 4), COMPLEXES),
+    gradient_case("2d-swapped-axes", (2, 2, 3, 6, 8), (2, 2, 2, 6, 9), (5, 3), axes=(-1, -2)),
+    gradient_case("2d-no-batch", (3, 6, 6), (2, 6, 6), (3, 3)),
+    gradient_case("3d", (1, 2, 4, 5, 6), (1, 3, 4, 5, 6), (3, 4, 3)),
+    gradient_case("3d-complex-depthwise", (2, 2, 4, 3, 5), (2, 2, 4, 3, 5), (3, 2, 4), COMPLEXES, depthwise=True),
+    gradient_case("empty-batch", (0, 2, 6, 8), (0, 3, 6, 8), (4, 3)),
+    gradient_case("single-point", (2, 2, 1), (2, 3, 1), 1),
+]
+
+
 def resample_case(
     name: str, shape: tuple[int, ...], sizes: Any, dtypes: tuple[str, ...] = REALS, **options: Any
 ) -> OpCase:
@@ -165,4 +204,4 @@ RESAMPLINGS = [
     resample_case("empty-batch", (0, 4, 6), (6, 4)),
 ]
 
-CASES = [*FILTERS, *CONVOLUTIONS, *RESAMPLINGS]
+CASES = [*FILTERS, *CONVOLUTIONS, *GRADIENTS, *RESAMPLINGS]

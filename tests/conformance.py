@@ -98,6 +98,13 @@ class Variant:
         """The 64-bit reference of the same values."""
         return _reference(self.case, self.dtype, self.layout == "broadcast")
 
+    @property
+    def result_dtype(self) -> str:
+        """The dtype that the result must have."""
+        if not self.case.complex_result or self.dtype.startswith("complex"):
+            return self.dtype
+        return "complex128" if self.dtype == "float64" else "complex64"
+
     def bound(self, arrays: Arrays) -> float:
         field = next(iter(arrays.values()))
         return tolerance(self.dtype, field.size, self.case.kind, self.case.growth)

@@ -27,7 +27,7 @@ class OpCase:
     `inputs(rng, dtype)` makes the NumPy arrays of the call by name, the field or signal first;
     `call(function, arrays, **tail)` calls the public function with them and passes on the tail keywords
     (`out`, `workers`, `backend`). `growth` multiplies the tolerance: the number of steps, or a condition number with
-    its reason.
+    its reason. `complex_result` says that the result is complex also where the field is real.
     """
 
     op: str
@@ -37,6 +37,7 @@ class OpCase:
     dtypes: tuple[str, ...] = ("float32", "float64")
     kind: str = "fft"
     growth: float = 1.0
+    complex_result: bool = False
 
     def __str__(self) -> str:
         return f"{self.op}-{self.name}"

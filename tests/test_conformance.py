@@ -56,7 +56,7 @@ def run(variant: Variant, device: str = "cpu") -> None:
     result = variant.case.call(function, inputs, backend=variant.backend)
 
     assert isinstance(result, lib.type)
-    assert _arrays.dtype_name(result.dtype) == variant.dtype
+    assert _arrays.dtype_name(result.dtype) == variant.result_dtype
     assert_close(lib.read(result), variant.expected(), variant.bound(arrays))
     for name, x in inputs.items():
         assert np.array_equal(lib.read(x), before[name], equal_nan=True), f"{name} was modified"

@@ -10,8 +10,7 @@ import pytest
 
 from spectralops import plan_spectral_conv, spectral_conv
 from spectralops._arrays import ArraySpec
-from spectralops._cpu import spectral_conv as executor
-from spectralops._plans import spectral_conv as plans
+from spectralops._cpu import spectral_conv_scipy as by_scipy
 
 BACKENDS = ["cpu", "numpy", "reference"]
 
@@ -20,16 +19,15 @@ def crand(rng, *shape):
     return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
 
 
-@pytest.fixture(params=["as planned", "gemm", "fft"])
+@pytest.fixture(params=["engine", "gemm", "fft"])
 def method(request, monkeypatch):
-    """The cost model's choice, or one method for all axes, so that small tests reach both."""
-    if request.param != "as planned":
+    """The vector engine, or SciPy with one method for all axes, so that small tests reach all."""
+    if request.param != "engine":
         limit = 1e9 if request.param == "gemm" else -1.0
-        monkeypatch.setattr(plans, "GEMM_MODES_HALF", limit)
-        monkeypatch.setattr(plans, "GEMM_MODES_FULL", limit)
-        plans._build.cache_clear()
-    yield request.param
-    plans._build.cache_clear()
+        monkeypatch.setenv("SPECTRALOPS_NUMBA", "0")
+        monkeypatch.setattr(by_scipy, "GEMM_MODES_HALF", limit)
+        monkeypatch.setattr(by_scipy, "GEMM_MODES_FULL", limit)
+    return request.param
 
 
 def points(*sizes: int) -> list[np.ndarray]:
@@ -214,34 +212,28 @@ def test_lay04_empty_batch():
 
 
 @pytest.mark.parametrize(
-    ("n", "modes", "kind", "expected"),
+    ("n", "modes", "half", "expected"),
     [
-        (128, 28, "half", "gemm"),
-        (128, 29, "half", "fft"),
-        (128, 56, "full", "gemm"),
-        (128, 57, "full", "fft"),
-        (1, 1, "half", "gemm"),
-        (2, 2, "half", "gemm"),
+        (128, 28, True, "gemm"),
+        (128, 29, True, "fft"),
+        (128, 56, False, "gemm"),
+        (128, 57, False, "fft"),
+        (1, 1, True, "gemm"),
+        (2, 2, True, "gemm"),
     ],
 )
-def test_cost_model(n, modes, kind, expected):
+def test_cost_model_of_scipy(n, modes, half, expected):
     """A product with the Fourier matrix up to 4 log2(n) modes of a half axis and 8 log2(n) of a full one."""
-    if kind == "half":
-        plan = plan_spectral_conv((1, n), "float32", ArraySpec((1, 1, modes), "complex64"))
-        assert (plan.forward, plan.inverse) == ((expected,), (expected,))
-        return
-    real = plan_spectral_conv((1, n, 4), "float32", ArraySpec((1, 1, modes, 3), "complex64"))
-    assert real.forward == (expected, "gemm")
-    coarse = plan_spectral_conv((1, n), "complex64", ArraySpec((1, 1, modes), "complex64"), out_shape=1024)
-    assert (coarse.forward, coarse.inverse) == ((expected,), ("gemm",))
+    assert by_scipy.methods((n,), (modes,), half) == (expected,)
+    if not half:
+        assert by_scipy.methods((n, 4), (modes, 3), True) == (expected, "gemm")
 
 
 @pytest.mark.parametrize("kind", ["float32", "complex64"])
-def test_long_matrix_products_keep_single_precision(kind, rng):
+def test_long_matrix_products_keep_single_precision(kind, method, rng):
     """The angle is reduced in integers: 1e-6 at 4096 points, where cos(2 pi k n) itself would lose three digits."""
     x, weight = rng.standard_normal((1, 1, 4096)).astype(kind), crand(rng, 1, 1, 47)
     plan = plan_spectral_conv(x.shape, kind, weight)
-    assert plan.forward == ("gemm",)
     kept = np.fft.fft(x[0, 0].astype(complex)) / 4096
     spectrum = np.zeros(4096, complex)
     place = np.arange(47) if kind == "float32" else np.arange(-23, 24)
@@ -255,18 +247,18 @@ def test_long_matrix_products_keep_single_precision(kind, rng):
 @pytest.mark.parametrize("workers", [1, 2, 3, -1])
 @pytest.mark.parametrize("depthwise", [False, True])
 def test_blocks_and_threads_change_nothing(workers, depthwise, method, rng, monkeypatch):
-    monkeypatch.setattr(executor, "BLOCK_BYTES", 1000)
-    monkeypatch.setattr(executor, "MIX_MODES", 5)
+    monkeypatch.setattr(by_scipy, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(by_scipy, "MIX_MODES", 5)
     x, weight = rng.standard_normal((3, 4, 6, 8)), crand(rng, *((4, 4, 3) if depthwise else (4, 5, 4, 3)))
     expected = spectral_conv(x, weight, depthwise=depthwise, backend="numpy")
     result = spectral_conv(x, weight, depthwise=depthwise, workers=workers)
     assert np.allclose(result, expected, rtol=0, atol=1e-13)
 
 
-def test_thr01_many_threads_share_a_plan(rng):
+def test_thr01_many_threads_share_a_plan(method, rng):
     x, weight = rng.standard_normal((16, 3, 12, 10)), crand(rng, 3, 3, 4, 4)
     plan = plan_spectral_conv(x.shape[1:], x.dtype, weight)
-    executor.clear_matrices()
+    by_scipy.clear_matrices()
     with ThreadPoolExecutor(8) as pool:
         results = np.stack(list(pool.map(lambda entry: plan(entry, weight), x)))
     assert np.allclose(results, spectral_conv(x, weight, backend="numpy"), rtol=0, atol=1e-13)
@@ -284,15 +276,16 @@ def test_nan_stays_in_its_batch_entry(backend, method, rng):
     assert np.allclose(result[others], clean[others], rtol=0, atol=1e-6)
 
 
-def test_matrices_are_cached_and_bounded():
-    executor.clear_matrices()
+def test_matrices_are_cached_and_bounded(monkeypatch):
+    monkeypatch.setenv("SPECTRALOPS_NUMBA", "0")
+    by_scipy.clear_matrices()
     for n in range(2, 80):
         spectral_conv(np.ones((1, n)), np.ones((1, 1, 2), complex))
-    for cache in (executor._complex_waves, executor._real_forward, executor._real_inverse):
+    for cache in (by_scipy._complex_waves, by_scipy._real_forward, by_scipy._real_inverse):
         assert cache.cache_info().currsize == cache.cache_info().maxsize == 64
-    assert not executor._real_forward(8, 2, "float32").flags.writeable
-    executor.clear_matrices()
-    assert executor._real_forward.cache_info().currsize == 0
+    assert not by_scipy._real_forward(8, 2, "float32").flags.writeable
+    by_scipy.clear_matrices()
+    assert by_scipy._real_forward.cache_info().currsize == 0
 
 
 # ------------------------------------------------------------------ gradients
@@ -333,7 +326,6 @@ def test_adjoint_swaps_what_belongs_to_the_grids():
     assert (adjoint.in_shape, adjoint.out_shape) == ((5, 2, 6, 128), (5, 3, 8, 1024))
     assert adjoint.operands[0].spec == ArraySpec((5, 2, 6, 128), "float16")
     assert adjoint.operands[0].compute == "float32"
-    assert (plan.inverse, adjoint.forward) == (("gemm", "fft"),) * 2
     assert (adjoint.channels, adjoint.batch) == ((2, 3), 5)
     assert adjoint.scale == plan.scale == 1 / (8 * 1024)
 
@@ -398,17 +390,41 @@ def test_offsets():
     assert plan_spectral_conv((2, 1, 8, 8), "float32", small, out_shape=(n, n)).index_bits == 64
 
 
+SOME = ArraySpec((3, 4, 16, 100), "complex128")
+
+
 def test_explain_says_what_runs():
-    plan = plan_spectral_conv((5, 3, 64, 256), "float32", ArraySpec((3, 4, 16, 100), "complex128"), out_shape=(32, 200))
+    plan = plan_spectral_conv((5, 3, 64, 256), "float32", SOME, out_shape=(32, 200))
     assert plan.explain().splitlines() == [
         "spectral_conv: float32 (5, 3, 64, 256) -> (5, 4, 32, 200) on backend 'cpu', arithmetic in float32",
         "  transforms: real, size 64 x 256 to 32 x 200, along axes (2, 3), keeping 16 x 100 wavenumbers from (-8, 0)",
         "  mixing: 3 channels to 4; weight complex128 (3, 4, 16, 100), cast to complex64 at each call",
-        "  runs: transforms of kept modes only, forward by gemm, fft and inverse by gemm, fft along the axes (gemm: "
-        "matrix product, where few modes are kept; fft: scipy.fft), one matrix product per mode over the channels; the "
-        "products use BLAS with its own threads",
+        "  runs: vector engine, compiled by numba on first use: transforms of kept modes only, forward by product, fft "
+        "and inverse by product, fft along the axes (product: folded Fourier matrix, where few modes are kept; fft: "
+        "all, of which the kept ones are written), image by image in cache, one product per mode over the channels "
+        "with modes in the lanes; images and tiles of channels shared among workers",
         f"  moves at least {plan.bytes_moved} bytes, {plan.flops} operations, 32-bit offsets",
     ]
+
+
+def test_explain_says_why_the_engine_does_not_run(monkeypatch):
+    four = plan_spectral_conv((1, 3, 3, 3, 3), "float32", ArraySpec((1, 1, 2, 2, 2, 2), "complex64"))
+    assert "runs: SciPy and BLAS (the vector engine takes 1 to 3 axes, not 4): transforms" in four.explain()
+    rough = plan_spectral_conv((1, 16, 4099), "float32", ArraySpec((1, 1, 4, 65), "complex64"), out_shape=(16, 128))
+    for plan in (rough, rough.adjoint()):
+        assert "(length 4099 has prime factors above 7 and is too long for the vector engine to tr" in plan.explain()
+    few = plan_spectral_conv((1, 16, 4099), "float32", ArraySpec((1, 1, 4, 64), "complex64"))
+    assert "runs: vector engine" in few.explain()
+    assert (
+        "runs: vector engine" in plan_spectral_conv((1, 5000), "float64", ArraySpec((1, 1, 65), "complex64")).explain()
+    )
+    monkeypatch.setenv("SPECTRALOPS_NUMBA", "0")
+    plan = plan_spectral_conv((5, 3, 64, 256), "float32", SOME, out_shape=(32, 200))
+    assert (
+        "  runs: SciPy and BLAS (SPECTRALOPS_NUMBA=0 switches compiled kernels off): transforms of kept modes only, "
+        "forward by gemm, fft and inverse by gemm, fft along the axes (gemm: matrix product, where few modes are kept; "
+        "fft: scipy.fft), one product per mode over the channels; BLAS uses threads of its own"
+    ) in plan.explain()
 
 
 @pytest.mark.parametrize(
@@ -416,7 +432,7 @@ def test_explain_says_what_runs():
     [
         ({"backend": "numpy"}, "runs: scipy.fft over the whole array: forward, cut, einsum, pad, inverse"),
         ({"backend": "reference"}, "runs: dense matrices"),
-        ({"device": "cuda"}, "runs: cupyx.scipy.fft over the whole array"),
+        ({"device": "cuda", "backend": "cupy"}, "runs: cupyx.scipy.fft over the whole array"),
         ({}, "transforms: complex, size 8 to 8, along axes (1,), keeping 4 wavenumbers from (-2,)"),
         ({}, "mixing: 3 channels, one weight each; weight complex64 (3, 4)\n"),
     ],

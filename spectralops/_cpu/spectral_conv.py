@@ -1,198 +1,159 @@
-"""Spectral convolution on the host: transforms of the kept modes only, and a matrix product per mode over channels.
-
-Along an axis of which few modes are kept, a product with the rows of the Fourier matrix is faster than an FFT of all.
-"""
+"""Spectral convolutions and their gradients on the host: the vector engine where it covers them, otherwise SciPy."""
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import fft
 
-from spectralops._cpu.blocks import cuts, run
+from spectralops._compiler import unavailable
+from spectralops._cpu import spectral_conv_scipy as by_scipy
+from spectralops._cpu.vector.choice import is_smooth
 
 if TYPE_CHECKING:
+    from spectralops._cpu.vector.channels import Layer
     from spectralops._plans.spectral_conv import SpectralConvPlan
+    from spectralops._plans.spectral_conv_gradient import SpectralConvWeightGradientPlan
 
-__all__ = ["clear_matrices", "spectral_conv"]
+__all__ = ["algorithm", "spectral_conv", "spectral_conv_weight_gradient"]
 
 Array = np.ndarray[Any, Any]
-# Bytes of one block of batch entries: its intermediate results should stay in cache.
-BLOCK_BYTES = 2**21
-# Modes mixed by one task.
-MIX_MODES = 256
+AnyPlan = Any
+
+MOST_AXES = 3
+# Beyond this length, with prime factors above 7, only products are left, which pay for so many modes.
+LONGEST_CHIRP = 4096
+MOST_PRODUCTS = 64
 
 
 def spectral_conv(plan: SpectralConvPlan, x: Array, weight: Array, *, out: Array, workers: int) -> None:
-    """Truncated forward transforms, channel mixing, padded inverse transforms."""
+    """Run the plan on the engine for it."""
     if out.size == 0:
         return
     if x.size == 0:  # no channels to sum over
         out[...] = 0
         return
-    kind = np.result_type(out.dtype, 1j)
-    matrices = _mixing_matrices(plan, weight, kind)
-    count = matrices.shape[0]
-    # One field for each batch entry and channel, independent but for the mixing.
-    first = range(x.ndim - len(plan.axes))
-    source = x.transpose(*first, *plan.axes).reshape(-1, *plan.in_sizes)
-    target = out.transpose(*first, *plan.axes).reshape(-1, *plan.out_sizes, copy=False)
-    read = np.empty((count, len(source)), kind)
-    written = np.empty((count, len(target)), kind)
+    if refusal(plan):
+        by_scipy.spectral_conv(plan, x, weight, out=out, workers=workers)
+        return
+    from spectralops._cpu.vector.channels import convolve
 
-    def forward(block: slice) -> None:
-        read[:, block] = _kept_modes(plan, source[block], kind).reshape(-1, count).T
-
-    def mix(block: slice) -> None:
-        inputs = read[block].reshape(-1, plan.batch, plan.channels[0])
-        outputs = written[block].reshape(-1, plan.batch, plan.channels[1])
-        if plan.depthwise:
-            np.multiply(inputs, matrices[block], out=outputs)
-        else:
-            np.matmul(inputs, matrices[block], out=outputs)
-
-    def inverse(block: slice) -> None:
-        modes = np.ascontiguousarray(written[:, block].T)
-        _field(plan, modes.reshape(-1, *plan.modes), target[block])
-
-    run(forward, cuts(len(source), BLOCK_BYTES // source[0].nbytes, workers), workers)
-    run(mix, cuts(count, MIX_MODES, workers), workers)
-    run(inverse, cuts(len(target), BLOCK_BYTES // target[0].nbytes, workers), workers)
-
-
-def _mixing_matrices(plan: SpectralConvPlan, weight: Array, kind: np.dtype[Any]) -> Array:
-    """(modes, channels in, channels out), or (modes, 1, channels) for single channels, scaled for the transforms."""
-    if weight.dtype.kind != "c":
-        weight = np.ascontiguousarray(weight).view(kind)[..., 0]
-    d = len(plan.axes)
-    leading = weight.shape[: weight.ndim - d]
-    matrices = np.empty((int(np.prod(plan.modes)), *((1, *leading) if plan.depthwise else leading)), kind)
-    factor = np.full(plan.modes, plan.scale)
     bins = plan.bin_weights()
-    if bins is not None:
-        factor *= bins
-    factor = factor.reshape(-1).astype(matrices.real.dtype)
-    flat = weight.reshape(*leading, -1)
-    if plan.depthwise:
-        np.multiply(flat.T[:, None], factor[:, None, None], out=matrices)
-    else:
-        # One input channel at a time: both sides of the transposition then fit the cache.
-        for i in range(leading[0]):
-            np.multiply(flat[i].T, factor[:, None], out=matrices[:, i])
-    if not plan.transposed:
-        return matrices
-    np.conjugate(matrices, out=matrices)
-    return matrices if plan.depthwise else matrices.swapaxes(1, 2)
+    factors = (plan.scale,) if bins is None else tuple((plan.scale * bins).tolist())
+    layer = _layer(plan, out.real.dtype.name, plan.in_sizes, plan.out_sizes, factors)
+    target = _fields(out, plan.axes)
+    result = target if target.flags.c_contiguous else np.empty(target.shape, out.dtype)
+    weights = _weights(weight, len(plan.axes), layer.dtype)
+    if plan.transposed and not plan.depthwise:
+        weights = weights.swapaxes(0, 1)
+    convolve(layer, _contiguous(_fields(x, plan.axes)), weights, result, plan.transposed, workers)
+    if result is not target:
+        target[...] = result
 
 
-def _kept_modes(plan: SpectralConvPlan, x: Array, kind: np.dtype[Any]) -> Array:
-    """Unnormalised coefficients of the kept modes of one block (fields, *sizes)."""
-    d = len(plan.axes)
-    result = x
-    for j in reversed(range(d)):
-        n, m, low = plan.in_sizes[j], plan.modes[j], plan.lowest[j]
-        axis = j - d
-        if plan.halved and j == d - 1:
-            if plan.forward[j] == "gemm":
-                rows = result.reshape(-1, n) @ _real_forward(n, m, x.dtype.name)
-                result = rows.view(kind).reshape(*result.shape[:-1], m)
-            else:
-                result = fft.rfft(result, axis=-1)[..., :m]
-        elif plan.forward[j] == "gemm":
-            result = _product(_complex_waves(n, m, low, -1, kind.name), result, axis)
-        else:
-            result = _cut(fft.fft(result, axis=axis), m, low, axis)
-    return result
+def spectral_conv_weight_gradient(
+    plan: SpectralConvWeightGradientPlan, x: Array, gradient: Array, *, out: Array, workers: int
+) -> None:
+    """Run the plan on the engine for it."""
+    if out.size == 0:
+        return
+    if x.size == 0:  # no batch to sum over
+        out[...] = 0
+        return
+    if refusal(plan):
+        by_scipy.spectral_conv_weight_gradient(plan, x, gradient, out=out, workers=workers)
+        return
+    from spectralops._cpu.vector.channels import weight_gradient
+
+    layer = _layer(plan, out.real.dtype.name, plan.in_sizes, plan.gradient_sizes, tuple(plan.factors().tolist()))
+    read, written = (_contiguous(_fields(field, plan.axes)) for field in (x, gradient))
+    weight_gradient(layer, read, written, out, workers)
 
 
-def _field(plan: SpectralConvPlan, modes: Array, out: Array) -> None:
-    """Unnormalised inverse of the kept modes of one block, into `out` (fields, *sizes)."""
-    d = len(plan.axes)
-    kind = modes.dtype
-    result = modes
-    for j in range(d):
-        n, m, low = plan.out_sizes[j], plan.modes[j], plan.lowest[j]
-        axis = j - d
-        if plan.halved and j == d - 1:
-            if plan.inverse[j] == "gemm":
-                pairs = np.ascontiguousarray(result).view(out.dtype).reshape(-1, 2 * m)
-                matrix = _real_inverse(n, m, out.dtype.name)
-                if out.flags.c_contiguous:
-                    np.matmul(pairs, matrix, out=out.reshape(-1, n))
-                    return
-                result = (pairs @ matrix).reshape(out.shape)
-            else:
-                result = fft.irfft(result, n=n, axis=-1, norm="forward")
-        elif plan.inverse[j] == "gemm":
-            result = _product(_complex_waves(n, m, low, 1, kind.name).T, result, axis)
-        else:
-            result = fft.ifft(_padded(result, n, low, axis), axis=axis, norm="forward", overwrite_x=True)
-    out[...] = result
+def refusal(plan: AnyPlan) -> str:
+    """Why the engine does not take this plan, in words, or nothing if it does."""
+    if reason := unavailable():
+        return reason
+    if len(plan.axes) > MOST_AXES:
+        return f"the vector engine takes 1 to {MOST_AXES} axes, not {len(plan.axes)}"
+    for sizes in _sizes(plan):
+        for n, m in zip(sizes, plan.modes, strict=True):
+            if m > MOST_PRODUCTS and n > LONGEST_CHIRP and not is_smooth(n):
+                return f"length {n} has prime factors above 7 and is too long for the vector engine to transform"
+    return ""
 
 
-def _product(matrix: Array, x: Array, axis: int) -> Array:
-    """The matrix applied along an axis of x, counted from the end, as one batch of matrix products."""
-    if axis == -1:
-        return (x.reshape(-1, x.shape[-1]) @ matrix.T).reshape(*x.shape[:-1], -1)
-    shape = x.shape
-    leading, trailing = shape[:axis], shape[axis + 1 :]
-    product: Array = np.matmul(matrix, x.reshape(*leading, shape[axis], -1))
-    return product.reshape(*leading, matrix.shape[0], *trailing)
+def algorithm(plan: AnyPlan) -> str:
+    """How this plan runs, in words, and why not faster."""
+    gradient = plan.op.endswith("gradient")
+    rest = "one product per mode over the batch" if gradient else "one product per mode over the channels"
+    if reason := refusal(plan):
+        first, second = (by_scipy.methods(sizes, plan.modes, plan.halved) for sizes in _sizes(plan))
+        return (
+            f"SciPy and BLAS ({reason}): {_both_ways(first, second, gradient)} (gemm: matrix product, where few modes "
+            f"are kept; fft: scipy.fft), {rest}; BLAS uses threads of its own"
+        )
+    from spectralops._cpu.vector.truncation import Grid, ways
+
+    dtype = "float64" if plan.compute_dtype in ("float64", "complex128") else "float32"
+    first, second = (ways(Grid(sizes, plan.modes, plan.lowest, plan.halved, dtype)) for sizes in _sizes(plan))
+    return (
+        f"vector engine, compiled by numba on first use: {_both_ways(first, second, gradient)} (product: folded "
+        f"Fourier matrix, where few modes are kept; fft: all, of which the kept ones are written), image by image in "
+        f"cache, {rest} with modes in the lanes; images and tiles of channels shared among workers"
+    )
 
 
-def _cut(spectrum: Array, m: int, low: int, axis: int) -> Array:
-    """The m wavenumbers from `low` on, in increasing order, out of a transform's order."""
-    n = spectrum.shape[axis]
-    kept: Array = spectrum.take(np.arange(low, low + m) % n, axis)
-    return kept
+def _sizes(plan: AnyPlan) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Of the grids of both fields."""
+    return plan.in_sizes, plan.gradient_sizes if plan.op.endswith("gradient") else plan.out_sizes
 
 
-def _padded(modes: Array, n: int, low: int, axis: int) -> Array:
-    """The inverse of :func:`_cut`, zeros elsewhere."""
-    shape = list(modes.shape)
-    m, shape[axis] = shape[axis], n
-    result = np.zeros(shape, modes.dtype)
-    place, source = np.moveaxis(result, axis, 0), np.moveaxis(modes, axis, 0)
-    place[: m + low] = source[-low:]
-    if low:
-        place[low:] = source[:-low]
-    return result
+def _both_ways(first: tuple[str, ...], second: tuple[str, ...], gradient: bool) -> str:
+    one, other = ", ".join(first), ", ".join(second)
+    pair = f"of x by {one} and of the gradient by {other}" if gradient else f"forward by {one} and inverse by {other}"
+    return f"transforms of kept modes only, {pair} along the axes"
 
 
-@lru_cache(maxsize=64)
-def _complex_waves(n: int, m: int, low: int, sign: int, dtype: str) -> Array:
-    """exp(sign * 2 pi i k j/n), k = low ... low + m - 1 in rows, j in columns; the angle is reduced in integers."""
-    turns = np.outer(np.arange(low, low + m), np.arange(n)) % n
-    return _frozen(np.exp(sign * 2j * np.pi * turns / n).astype(dtype))
+def _layer(
+    plan: AnyPlan, dtype: str, in_sizes: tuple[int, ...], out_sizes: tuple[int, ...], factors: tuple[float, ...]
+) -> Layer:
+    from spectralops._cpu.vector.channels import Layer
+
+    return Layer(
+        in_sizes=in_sizes,
+        out_sizes=out_sizes,
+        modes=plan.modes,
+        lowest=plan.lowest,
+        halved=plan.halved,
+        dtype=dtype,
+        batch=plan.batch,
+        channels=plan.channels,
+        depthwise=plan.depthwise,
+        factors=factors,
+    )
 
 
-@lru_cache(maxsize=64)
-def _real_forward(n: int, m: int, dtype: str) -> Array:
-    """(n, 2 m): real and imaginary parts of exp(-2 pi i k j/n) side by side, so that products are complex in memory."""
-    waves = _complex_waves(n, m, 0, -1, "complex128")
-    return _frozen(np.ascontiguousarray(waves.T).view(np.float64).astype(dtype))
+def _fields(x: Array, axes: tuple[int, ...]) -> Array:
+    """The transformed axes last, in their order."""
+    return x.transpose(*range(x.ndim - len(axes)), *axes)
 
 
-@lru_cache(maxsize=64)
-def _real_inverse(n: int, m: int, dtype: str) -> Array:
-    """(2 m, n): from pairs (re, im) to c_k Re(y_k exp(2 pi i k j/n)), c_k = 1 at k = 0 and Nyquist, else 2."""
-    waves = _complex_waves(n, m, 0, 1, "complex128")
-    k = np.arange(m)
-    own = (k == 0) | (2 * k == n)
-    matrix = np.empty((m, 2, n))
-    matrix[:, 0] = waves.real * np.where(own, 1.0, 2.0)[:, None]
-    matrix[:, 1] = waves.imag * np.where(own, 0.0, -2.0)[:, None]
-    return _frozen(matrix.reshape(2 * m, n).astype(dtype))
+def _contiguous(x: Array) -> Array:
+    return x if x.flags.c_contiguous and x.flags.aligned else np.array(x, order="C")
 
 
-def _frozen(matrix: Array) -> Array:
-    matrix.flags.writeable = False
-    return matrix
-
-
-def clear_matrices() -> None:
-    """Forget the cached Fourier matrices."""
-    for cache in (_complex_waves, _real_forward, _real_inverse):
-        cache.cache_clear()
+def _weights(weight: Array, d: int, dtype: str) -> Array:
+    """Complex weights whose modes lie together."""
+    kind = np.result_type(dtype, 1j)
+    if weight.dtype.kind != "c":
+        if weight.strides[-1] != weight.itemsize:
+            weight = np.ascontiguousarray(weight)
+        weight = _contiguous(weight) if weight.strides[-2] % kind.itemsize else weight
+        weight = weight.view(kind)[..., 0]
+    expected = kind.itemsize
+    for axis in range(-1, -d - 1, -1):
+        if weight.shape[axis] > 1 and weight.strides[axis] != expected:
+            return np.ascontiguousarray(weight)
+        expected *= weight.shape[axis]
+    return weight if weight.flags.aligned else weight.copy()

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from spectralops._plans.resample import FourierResamplePlan
     from spectralops._plans.spectral import SpectralFilterPlan
     from spectralops._plans.spectral_conv import SpectralConvPlan
+    from spectralops._plans.spectral_conv_gradient import SpectralConvWeightGradientPlan
 
-__all__ = ["fourier_resample", "spectral_conv", "spectral_filter"]
+__all__ = ["fourier_resample", "spectral_conv", "spectral_conv_weight_gradient", "spectral_filter"]
 
 
 def _libraries(out: Any) -> tuple[Any, Any]:
@@ -103,6 +104,30 @@ def spectral_conv(plan: SpectralConvPlan, x: Any, weight: Any, *, out: Any, work
     else:
         result = fft.ifftn(spectrum, axes=axes, norm=norm, overwrite_x=True, **options)
     out[...] = xp.moveaxis(result, axes, plan.axes)
+
+
+def spectral_conv_weight_gradient(
+    plan: SpectralConvWeightGradientPlan, x: Any, gradient: Any, *, out: Any, workers: int
+) -> None:
+    """Both forward transforms, cut to the kept wavenumbers, einsum over the batch."""
+    if out.size == 0:
+        return
+    xp, fft = _libraries(out)
+    options = {"workers": workers} if xp is np else {}
+    d, rank = len(plan.axes), x.ndim
+    axes = tuple(range(rank - d, rank))
+    kept = [xp.arange(low, low + m) for low, m in zip(plan.lowest, plan.modes, strict=True)]
+    forward = fft.rfftn if plan.halved else fft.fftn
+
+    def modes(field: Any, sizes: tuple[int, ...]) -> Any:
+        spectrum = forward(xp.moveaxis(field, plan.axes, axes), axes=axes, **options)
+        cut = spectrum[(..., *xp.ix_(*(k % n for k, n in zip(kept, sizes, strict=True))))]
+        return cut.reshape(plan.batch, *cut.shape[rank - d - 1 :])
+
+    letters = "klmnpqrs"[:d]
+    products = f"bc{letters},bc{letters}->c{letters}" if plan.depthwise else f"bi{letters},bo{letters}->io{letters}"
+    read, written = modes(x, plan.in_sizes), modes(gradient, plan.gradient_sizes)
+    out[...] = xp.einsum(products, read.conj(), written) * xp.asarray(plan.mode_factors(plan.out_dtype))
 
 
 def fourier_resample(plan: FourierResamplePlan, x: Any, *, out: Any, workers: int) -> None:

@@ -17,10 +17,6 @@ from spectralops._plans.memo import memoised
 __all__ = ["SpectralConvPlan", "plan_spectral_conv"]
 
 OP = "spectral_conv"
-# Kept modes per log2(n) up to which a matrix product over an axis of n points costs less than its FFT: products run
-# several times faster per operation. Measured crossovers with OpenBLAS and pocketfft.
-GEMM_MODES_HALF = 4.0
-GEMM_MODES_FULL = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +43,6 @@ class SpectralConvPlan:
         Whether the last listed axis keeps nonnegative wavenumbers only: real x.
     transposed : bool
         Whether this is the adjoint of a convolution with the same weight.
-    forward, inverse : tuple of str
-        How the CPU executor transforms along each axis: ``"gemm"`` (matrix product) or ``"fft"``.
     """
 
     op: str
@@ -63,8 +57,6 @@ class SpectralConvPlan:
     depthwise: bool
     halved: bool
     transposed: bool
-    forward: tuple[str, ...]
-    inverse: tuple[str, ...]
 
     @property
     def in_place(self) -> bool:
@@ -155,8 +147,6 @@ class SpectralConvPlan:
             in_shape=self.out_shape,
             out_shape=self.in_shape,
             transposed=not self.transposed,
-            forward=self.inverse,
-            inverse=self.forward,
         )
 
     def explain(self) -> str:
@@ -178,16 +168,14 @@ class SpectralConvPlan:
         return "\n".join(lines)
 
     def _algorithm_words(self) -> str:
-        if self.backend == "cpu":
-            return (
-                f"transforms of kept modes only, forward by {', '.join(self.forward)} and inverse by "
-                f"{', '.join(self.inverse)} along the axes (gemm: matrix product, where few modes are kept; fft: "
-                "scipy.fft), one matrix product per mode over the channels; the products use BLAS with its own threads"
-            )
+        if self.backend in ("cpu", "cuda"):
+            return _dispatch.algorithm(self)
         if self.backend == "reference":
             return "dense matrices of the discrete Fourier transform in float64"
         library = "scipy.fft" if self.backend == "numpy" else "cupyx.scipy.fft"
-        return f"{library} over the whole array: forward, cut, einsum, pad, inverse, one after the other"
+        words = f"{library} over the whole array: forward, cut, einsum, pad, inverse, one after the other"
+        reason = _dispatch.passed_over(self)
+        return f"{words} (no kernels: {reason})" if reason else words
 
     def __call__(self, x: Any, weight: Any, *, out: Any = None, workers: int | None = None) -> Any:
         """Convolve x with the weight."""
@@ -275,7 +263,7 @@ def _build(
     _checks.fits_memory(OP, "out_shape", target, tuple(written), "complex128")
     real = transform.real_part_of(out_dtype)
     kind = _checks.complex_dtype(real) if weight.dtype.startswith("complex") else real
-    return SpectralConvPlan(
+    plan = SpectralConvPlan(
         op=OP,
         backend=chosen,
         operands=(Operand("x", ArraySpec(shape, _checks.dtype(OP, dtype)), compute), Operand("weight", weight, kind)),
@@ -288,9 +276,8 @@ def _build(
         depthwise=depthwise,
         halved=halved,
         transposed=False,
-        forward=_methods(grid, modes, halved),
-        inverse=_methods(target, modes, halved),
     )
+    return _dispatch.settled(plan)
 
 
 def _modes(spec: ArraySpec, depthwise: bool) -> tuple[int, ...]:
@@ -310,11 +297,3 @@ def _modes(spec: ArraySpec, depthwise: bool) -> tuple[int, ...]:
     if 0 in shape[leading:]:
         raise ValueError(f"{OP}: weight has shape {spec.shape}, but must keep 1 wavenumber or more along each axis")
     return shape[leading:]
-
-
-def _methods(sizes: tuple[int, ...], modes: tuple[int, ...], halved: bool) -> tuple[str, ...]:
-    """``"gemm"`` or ``"fft"`` for each axis, whichever the cost model expects to be faster."""
-    limits = [GEMM_MODES_FULL] * (len(sizes) - 1) + [GEMM_MODES_HALF if halved else GEMM_MODES_FULL]
-    return tuple(
-        "gemm" if m <= limit * math.log2(max(n, 2)) else "fft" for n, m, limit in zip(sizes, modes, limits, strict=True)
-    )

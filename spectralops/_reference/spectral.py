@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from spectralops._plans.resample import FourierResamplePlan
     from spectralops._plans.spectral import SpectralFilterPlan
     from spectralops._plans.spectral_conv import SpectralConvPlan
+    from spectralops._plans.spectral_conv_gradient import SpectralConvWeightGradientPlan
 
-__all__ = ["fourier_resample", "spectral_conv", "spectral_filter"]
+__all__ = ["fourier_resample", "spectral_conv", "spectral_conv_weight_gradient", "spectral_filter"]
 
 Array = np.ndarray[Any, Any]
 
@@ -106,6 +107,41 @@ def spectral_conv(plan: SpectralConvPlan, x: Array, weight: Array, *, out: Array
     elif plan.halved:
         field = _real_sum(field, kept[-1], plan.out_sizes[-1], field.ndim - 1)
     out[...] = np.moveaxis(field, range(-d, 0), plan.axes) * plan.scale
+
+
+def spectral_conv_weight_gradient(
+    plan: SpectralConvWeightGradientPlan, x: Array, gradient: Array, *, out: Array, workers: int
+) -> None:
+    """One kept wavenumber after another: the amplitude of its wave in x, times the wave's share in the gradient.
+
+    A weight w adds the wave w X_k exp(i theta)/|N| to the result; to a real one it adds the real part, twice where
+    the wavenumbers k and -k are two.
+    """
+    d = len(plan.axes)
+    fields = []
+    for field, channels, sizes in zip((x, gradient), plan.channels, (plan.in_sizes, plan.gradient_sizes), strict=True):
+        moved = np.moveaxis(field.astype(np.complex128), plan.axes, range(-d, 0))
+        fields.append(moved.reshape(plan.batch, channels, *sizes))
+    read, written = fields
+    out[...] = 0
+    for index in np.ndindex(*plan.modes):
+        k = [low + i for low, i in zip(plan.lowest, index, strict=True)]
+        there = _plane_wave(k, plan.in_sizes)
+        here = _plane_wave(k, plan.gradient_sizes)
+        points = tuple(range(2, 2 + d))
+        amplitude = (read * there.conj()).sum(points) / math.prod(plan.in_sizes)
+        both = plan.halved and k[-1] != 0 and 2 * k[-1] != plan.gradient_sizes[-1]
+        response = (written * here.conj()).sum(points) * (2.0 if both else 1.0)
+        sums = "bc,bc->c" if plan.depthwise else "bi,bo->io"
+        out[(..., *index)] = np.einsum(sums, amplitude.conj(), response)
+
+
+def _plane_wave(k: list[int], sizes: tuple[int, ...]) -> Array:
+    """exp(2 pi i sum_a k_a j_a/n_a) at all points."""
+    wave = np.ones((), complex)
+    for wavenumber, n in zip(k, sizes, strict=True):
+        wave = np.multiply.outer(wave, _waves(np.array([wavenumber]), n)[0])
+    return wave
 
 
 def fourier_resample(plan: FourierResamplePlan, x: Array, *, out: Array, workers: int) -> None:

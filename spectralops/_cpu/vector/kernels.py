@@ -1,5 +1,5 @@
 # numba and llvmlite carry no types that a strict check could use.
-# mypy: disable-error-code="import-untyped, no-untyped-call, misc, assignment"
+# mypy: disable-error-code="no-untyped-call, misc, assignment"
 """The compiled kernels: by name and dtype, from this process, from the cache on disk, or compiled now.
 
 A kernel is a numba-compiled function on addresses and integers, called through ctypes, which releases the GIL. numba
@@ -28,7 +28,7 @@ import llvmlite.binding as llvm
 
 from spectralops._cpu.vector import host
 
-__all__ = ["KERNELS", "address", "cache_directory", "kernel", "warm_up"]
+__all__ = ["KERNELS", "address", "cache_directory", "compiled", "kernel", "warm_up"]
 
 # Module and arguments of each kernel: f pointer to numbers of its dtype, q pointer to 64-bit integers, i integer.
 KERNELS: dict[str, tuple[str, str]] = {
@@ -37,6 +37,27 @@ KERNELS: dict[str, tuple[str, str]] = {
     "chirp_forward": ("chirp", "fqf"),
     "chirp_inverse": ("chirp", "fqf"),
     "arrange": ("arrange", "qfffii"),
+    "product": ("products", "fififiiii"),
+    "chain": ("truncated", "qffffii"),
+    **{
+        f"{step}_{way}": ("truncated", "qfffii")
+        for step in ("columns", "rows", "signs", "modes")
+        for way in ("kept", "spread")
+    },
+    **{
+        f"wave_{lines}_{way}": ("pruned", "qfffii")
+        for lines in ("columns_even", "columns_pair", "rows_even", "rows_zero", "rows_complex")
+        for way in ("kept", "spread")
+    },
+    **{name: ("mixing", "qffffii") for name in ("mix", "mix_single", "gradient", "gradient_single")},
+    "copy_strip": ("direct", "qfiii"),
+    **{f"sum_{kind}": ("direct", "qfffiii") for kind in ("rows", "taps", "channels")},
+    "cut_window": ("windows", "qffi"),
+    "keep_window": ("windows", "qffi"),
+    **{f"filter_{name}": ("windows", "qffffii") for name in ("windows", "lines", "spectra")},
+    "tile_in": ("tiles", "qfffqqi"),
+    "tile_out": ("tiles", "qfffqqi"),
+    **{name: ("tiles", "qffffii") for name in ("tile_weights", "filter_tiles")},
     **{f"rows_{kind}": ("lines", "qfififffii") for kind in ("complex", "from_real", "to_real")},
     "columns_complex": ("lines", "qffffii"),
     "images": ("stages", "qfififfffii"),
@@ -75,6 +96,12 @@ def kernel(name: str, dtype: str) -> Callable[..., int]:
 def address(name: str, dtype: str) -> int:
     """Where the kernel's machine code begins, for kernels that call it."""
     return _get(name, dtype)[0]
+
+
+def compiled(name: str, dtype: str) -> bool:
+    """Whether the kernel is at hand, in this process or on disk."""
+    directory = cache_directory()
+    return (name, dtype) in _loaded or (directory is not None and _file(directory, name, dtype).exists())
 
 
 def warm_up(dtypes: tuple[str, ...]) -> None:

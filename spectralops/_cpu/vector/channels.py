@@ -1,0 +1,192 @@
+"""Spectral convolutions and the gradients of their weights: truncated transforms around products of channels.
+
+Fields are C-contiguous arrays (batch, channels, *sizes), weights arrays whose modes lie together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spectralops._cpu.vector import host, kernels, workspace
+from spectralops._cpu.vector import truncation_fields as f
+from spectralops._cpu.vector.truncation import Grid, Stage, stage
+
+__all__ = ["Layer", "convolve", "weight_gradient"]
+
+Array = np.ndarray[Any, Any]
+
+# Weights that are laid out at a time: they should leave the second-level cache to the modes of fields.
+GROUP_BYTES = 1 << 17
+WIDEST_GROUP = 16
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What is convolved with what; hashable. `factors` are those of the modes of the last axis, or one for all."""
+
+    in_sizes: tuple[int, ...]
+    out_sizes: tuple[int, ...]
+    modes: tuple[int, ...]
+    lowest: tuple[int, ...]
+    halved: bool
+    dtype: str
+    batch: int
+    channels: tuple[int, int]
+    depthwise: bool
+    factors: tuple[float, ...]
+
+    def grid(self, written: bool) -> Grid:
+        """The grid that is read, or written."""
+        return Grid(self.out_sizes if written else self.in_sizes, self.modes, self.lowest, self.halved, self.dtype)
+
+    def images(self, written: bool) -> int:
+        return self.batch * self.channels[written]
+
+    def stage(self, written: bool, inverse: bool) -> Stage:
+        """From the fields on the grid that is read, or written, to modes, or back."""
+        return stage(self.grid(written), self.images(written), inverse)
+
+
+def convolve(layer: Layer, x: Array, weight: Array, out: Array, conjugated: bool, workers: int) -> None:
+    """Convolve x with the weight, (channels in, channels out, modes) or (channels, modes), or its conjugate."""
+    item = host.ITEM_BYTES[layer.dtype]
+    strides = tuple(stride // item for stride in weight.strides[: 1 if layer.depthwise else 2])
+    memory, modes, mixed = _modes(layer)
+    _transform(layer, False, False, x.ctypes.data, modes, workers)
+    _multiply(_mixture(layer, strides, conjugated), layer.dtype, (modes, weight.ctypes.data, mixed), workers)
+    _transform(layer, True, True, mixed, out.ctypes.data, workers)
+    workspace.give_back(memory)
+
+
+def weight_gradient(layer: Layer, x: Array, gradient: Array, out: Array, workers: int) -> None:
+    """The sum over the batch of conj(modes of x) · modes of the gradient, times the factors; `out` is C-contiguous."""
+    memory, read, written = _modes(layer)
+    _transform(layer, False, False, x.ctypes.data, read, workers)
+    _transform(layer, True, False, gradient.ctypes.data, written, workers)
+    _multiply(_gradient(layer), layer.dtype, (read, written, out.ctypes.data), workers)
+    workspace.give_back(memory)
+
+
+def _modes(layer: Layer) -> tuple[workspace.Buffer, int, int]:
+    """Memory for the modes of the fields on both grids, and where they begin."""
+    item = host.ITEM_BYTES[layer.dtype]
+    sizes = [layer.grid(side).blocks * layer.grid(side).block_step(layer.images(side)) * item for side in (False, True)]
+    memory = workspace.take(sum(sizes))
+    return memory, memory.address, memory.address + sizes[0]
+
+
+def _transform(layer: Layer, written: bool, inverse: bool, source: int, target: int, workers: int) -> None:
+    way, item = layer.stage(written, inverse), host.ITEM_BYTES[layer.dtype]
+    kernel, job = kernels.kernel("chain", layer.dtype), way.job.ctypes.data
+    work = workspace.padded(way.work * item)
+
+    def some(first: int, last: int) -> None:
+        buffer = workspace.take(work + way.scratch * item)
+        kernel(job, source, target, buffer.address, buffer.address + work, first, last)
+        workspace.give_back(buffer)
+
+    workspace.run(some, layer.images(written), workers)
+
+
+class Mixture(NamedTuple):
+    """The product over channels: its kernel and job, the units of work, numbers of scratch."""
+
+    kernel: str
+    job: Array
+    factors: Array
+    units: int
+    scratch: int
+
+
+def _multiply(mixture: Mixture, dtype: str, arrays: tuple[int, int, int], workers: int) -> None:
+    kernel, job = kernels.kernel(mixture.kernel, dtype), mixture.job.ctypes.data
+    size = mixture.scratch * host.ITEM_BYTES[dtype]
+
+    def some(first: int, last: int) -> None:
+        buffer = workspace.take(size)
+        kernel(job, *arrays, buffer.address, first, last)
+        workspace.give_back(buffer)
+
+    workspace.run(some, mixture.units, workers)
+
+
+def _factors(layer: Layer, sign: float, gain: float) -> Array:
+    """Of real parts and of imaginary parts, of all modes."""
+    values = np.broadcast_to(layer.factors, layer.modes).reshape(-1) / gain
+    table = np.zeros((2, layer.grid(False).imag))
+    table[0, : values.size], table[1, : values.size] = values, sign * values
+    table = table.astype(layer.dtype)
+    table.setflags(write=False)
+    return table
+
+
+def _filled(fields: dict[int, int]) -> Array:
+    record = np.zeros(f.MIX_FIELDS, np.int64)
+    record[list(fields)] = list(fields.values())
+    record.setflags(write=False)
+    return record
+
+
+def _shared(layer: Layer, terms: int) -> tuple[dict[int, int], int, int]:
+    """The fields that both products have, the units of work, and numbers of scratch."""
+    lanes, of = host.lanes(layer.dtype), layer.grid(False)
+    block = terms * f.TILE_COLUMNS * 2 * lanes
+    group = max(1, min(WIDEST_GROUP, GROUP_BYTES // (block * host.ITEM_BYTES[layer.dtype]), of.blocks))
+    tiles = -(-layer.channels[1] // f.TILE_COLUMNS)
+    factors = {f.MODES: of.count, f.GROUP: group, f.TILES: tiles, f.RIGHTS: layer.channels[1], f.TERMS: terms}
+    return factors, tiles * -(-of.blocks // group), group * block
+
+
+@lru_cache(maxsize=128)
+def _mixture(layer: Layer, strides: tuple[int, ...], conjugated: bool) -> Mixture:
+    """Fields mixed by weights of these strides."""
+    of, image = layer.grid(False), 2 * host.lanes(layer.dtype)
+    gain = layer.stage(False, False).gain * layer.stage(True, True).gain
+    factors = _factors(layer, -1.0 if conjugated else 1.0, gain)
+    read, written = layer.channels
+    fields, units, scratch = _shared(layer, read)
+    fields |= {
+        f.LEFTS: layer.batch,
+        f.LEFT_BLOCK: of.block_step(layer.images(False)),
+        f.LEFT_ROW: read * image,
+        f.LEFT_TERM: image,
+        f.RIGHT_TERM: strides[0],
+        f.RIGHT_COLUMN: strides[-1],
+        f.RESULT_BLOCK: of.block_step(layer.images(True)),
+        f.RESULT_ROW: written * image,
+        f.RESULT_COLUMN: image,
+        f.FACTORS: factors.ctypes.data,
+        f.FACTORS_IMAG: of.imag,
+    }
+    if layer.depthwise:
+        return Mixture("mix_single", _filled(fields), factors, read, 0)
+    return Mixture("mix", _filled(fields), factors, units, scratch)
+
+
+@lru_cache(maxsize=128)
+def _gradient(layer: Layer) -> Mixture:
+    """Fields multiplied by fields, and summed over the batch."""
+    of, image = layer.grid(False), 2 * host.lanes(layer.dtype)
+    factors = _factors(layer, 1.0, layer.stage(False, False).gain * layer.stage(True, False).gain)
+    read, written = layer.channels
+    fields, units, scratch = _shared(layer, layer.batch)
+    fields |= {
+        f.LEFTS: read,
+        f.LEFT_BLOCK: of.block_step(layer.images(False)),
+        f.LEFT_ROW: image,
+        f.LEFT_TERM: read * image,
+        f.RIGHT_BLOCK: of.block_step(layer.images(True)),
+        f.RIGHT_TERM: written * image,
+        f.RIGHT_COLUMN: image,
+        f.RESULT_ROW: 2 * of.count * (1 if layer.depthwise else written),
+        f.RESULT_COLUMN: 2 * of.count,
+        f.FACTORS: factors.ctypes.data,
+        f.FACTORS_IMAG: of.imag,
+    }
+    if layer.depthwise:
+        return Mixture("gradient_single", _filled(fields), factors, read, 0)
+    return Mixture("gradient", _filled(fields), factors, units, scratch)

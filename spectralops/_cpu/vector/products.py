@@ -1,0 +1,121 @@
+# numba and llvmlite carry no types that a strict check could use.
+# mypy: disable-error-code="no-untyped-call"
+"""Products of real matrices in registers: what truncated Fourier transforms are, where few modes are kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils
+
+from spectralops._cpu.vector.emit import Emitter, Value, vector_op
+
+__all__ = ["Accumulators", "by_count", "prefetch", "product", "shared_out"]
+
+# Rows of the result that are summed side by side, with two vectors and with one vector of each: both keep the
+# multipliers busy and leave room for the factors in 16 registers.
+ROWS_OF_TWO = 6
+ROWS_OF_ONE = 12
+
+
+class Accumulators:
+    """Vectors that a loop adds to: stack slots, which LLVM turns into registers."""
+
+    def __init__(self, e: Emitter, count: int) -> None:
+        self.e = e
+        self.slots = [cgutils.alloca_once(e.builder, e.vector) for _ in range(count)]
+        for slot in self.slots:
+            e.builder.store(e.zero().ir, slot)
+
+    def get(self, i: int) -> Value:
+        return self.e.value(self.e.builder.load(self.slots[i]))
+
+    def set(self, i: int, vector: Value) -> None:
+        self.e.builder.store(vector.ir, self.slots[i])
+
+
+def prefetch(e: Emitter, array: Value, place: Value, write: bool = False) -> None:
+    """Ask for the cache line at a place that may not exist: nothing happens there."""
+    byte = ir.IntType(8).as_pointer()
+    address = e.builder.bitcast(e.builder.gep(array.ir, [place.ir]), byte)
+    int32 = ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte, int32, int32, int32])
+    function = cgutils.get_or_insert_function(e.builder.module, kind, "llvm.prefetch.p0")
+    e.builder.call(function, [address, *(ir.Constant(int32, number) for number in (int(write), 3, 1))])
+
+
+def by_count(e: Emitter, count: Value, most: int, emit: Any) -> None:
+    """Run emit(c) with the constant c that `count`, in 1 … most, equals."""
+    if most == 1:
+        emit(1)
+        return
+    e.choose(e.less(count, most), lambda: by_count(e, count, most - 1, emit), lambda: emit(most))
+
+
+def shared_out(e: Emitter, total: Value, most: int, visit: Any) -> None:
+    """Cut range(total) into the fewest parts of at most `most`, all nearly equal: visit(start, size) for each."""
+    parts = (total + (most - 1)) // most
+    base = total // e.value(e.builder.select(e.less(parts, 1).ir, ir.Constant(parts.ir.type, 1), parts.ir))
+    extra = total - base * parts
+    with e.loop(0, parts) as part:
+        larger = e.less(part, extra)
+        before = e.value(e.builder.select(larger.ir, part.ir, extra.ir))
+        visit(part * base + before, base + e.one_if(larger))
+
+
+@vector_op
+def multiply_matrices(
+    e: Emitter,
+    a: Value,
+    a_stride: Value,
+    b: Value,
+    b_stride: Value,
+    c: Value,
+    c_stride: Value,
+    rows: Value,
+    columns: Value,
+    depth: Value,
+) -> None:
+    """C = A B, row by row. Rows of B are read in whole vectors, beyond `columns` too; nothing is written there."""
+
+    def block(row: Value, column: Value, count: int, vectors: int) -> None:
+        sums = Accumulators(e, count * vectors)
+        starts = [(row + i) * a_stride for i in range(count)]
+        with e.loop(0, depth) as k:
+            here = k * b_stride + column
+            loaded = [e.load(b, here + v * e.lanes) for v in range(vectors)]
+            for i in range(count):
+                factor = e.broadcast(a, starts[i] + k)
+                for v in range(vectors):
+                    sums.set(i * vectors + v, sums.get(i * vectors + v) + factor * loaded[v])
+
+        def store(part: bool) -> None:
+            for i in range(count):
+                for v in range(vectors):
+                    place = (row + i) * c_stride + column + v * e.lanes
+                    if part and v == vectors - 1:
+                        e.store_part(c, place, sums.get(i * vectors + v), columns - column - v * e.lanes)
+                    else:
+                        e.store(c, place, sums.get(i * vectors + v))
+
+        e.choose(e.less(columns, column + vectors * e.lanes), lambda: store(True), lambda: store(False))
+
+    def strip(column: Value, vectors: int, most: int) -> None:
+        shared_out(
+            e, rows, most, lambda row, size: by_count(e, size, most, lambda count: block(row, column, count, vectors))
+        )
+
+    with e.loop(0, columns, 2 * e.lanes) as column:
+        e.choose(
+            e.less(column + e.lanes, columns),
+            lambda: strip(column, 2, ROWS_OF_TWO),
+            lambda: strip(column, 1, ROWS_OF_ONE),
+        )
+
+
+def product(
+    a: Any, a_stride: Any, b: Any, b_stride: Any, c: Any, c_stride: Any, rows: Any, columns: Any, depth: Any
+) -> None:
+    """The kernel of :func:`multiply_matrices`, for others to call."""
+    multiply_matrices(a, a_stride, b, b_stride, c, c_stride, rows, columns, depth)
