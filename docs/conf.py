@@ -1,6 +1,7 @@
 """Sphinx settings."""
 
 import re
+from importlib.util import find_spec
 from typing import Any
 
 from spectralops import __version__
@@ -20,6 +21,8 @@ myst_heading_anchors = 3
 numpydoc_show_class_members = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+# The face for PyTorch is documented where PyTorch is not installed, too.
+autodoc_mock_imports = [] if find_spec("torch") else ["torch"]
 default_role = "code"
 
 # In docstrings |k| is an absolute value, as anyone would read it; reStructuredText takes it for a substitution.

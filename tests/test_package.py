@@ -38,7 +38,7 @@ MAY_IMPORT = {
 }
 PUBLIC = CORE | {"_plans", "boundary"}
 # Faces stand above the operators and may use every public module.
-FACES = {"__init__", "__main__", "_cli"}
+FACES = {"__init__", "__main__", "_cli", "torch"}
 # The array libraries that each folder may load at all, and may load with its module.
 AT_IMPORT = {"numpy", "array_api_compat"}
 EXECUTOR_AT_IMPORT = {
@@ -47,6 +47,7 @@ EXECUTOR_AT_IMPORT = {
     "_plain": {"numpy"},
     "_cuda": {"numpy"},
     "fft": {"numpy", "scipy"},
+    "torch": {"torch"},
 }
 HEAVY = {"scipy", "numba", "llvmlite", "cupy", "cupyx", "torch", "jax", "dask", "xarray", "matplotlib", "tqdm", "zarr"}
 

@@ -1,0 +1,22 @@
+"""Differentiable operators and layers for PyTorch.
+
+The functions have the names and meaning of :mod:`spectralops`, take tensors and record gradients of every order; they
+run under ``torch.func`` transforms and ``torch.compile``. Where nothing is recorded they are the same calls.
+"""
+
+from spectralops.torch._convolution import convolve, fft_conv2d
+from spectralops.torch._filter import spectral_filter
+from spectralops.torch._resample import fourier_resample
+from spectralops.torch._spectral_conv import spectral_conv
+from spectralops.torch.layers import FFTConv2d, SpectralConv, SpectralFilter
+
+__all__ = [
+    "FFTConv2d",
+    "SpectralConv",
+    "SpectralFilter",
+    "convolve",
+    "fft_conv2d",
+    "fourier_resample",
+    "spectral_conv",
+    "spectral_filter",
+]

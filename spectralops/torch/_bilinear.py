@@ -1,0 +1,201 @@
+"""Operators that are linear in each of two tensors, as differentiable functions of PyTorch.
+
+Such an operator y = A(x, w) has two companions with respect to the real inner product <a, b> = Re sum conj(a) b:
+
+    <y', A(x, w)> = <B(y', w), x> = <C(x, y'), w>,
+
+the adjoint B and the weight gradient C. Each is bilinear again and has the other two for its own companions, so that
+the three are closed under differentiation: gradients of every order need nothing else.
+
+Eager code runs through :class:`torch.autograd.Function`, compiled code through a custom operator: forward-mode
+derivatives of the latter are silently zero, and PyTorch cannot trace the former's. The operator names its family and
+options by a string, since its arguments must be plain values.
+"""
+
+from __future__ import annotations
+
+import ast
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from spectralops._arrays import ArraySpec
+from spectralops.torch._tensors import constant, dtype_name, fixed, spec_of
+
+__all__ = ["ADJOINT", "FORWARD", "WEIGHT", "Call", "Family", "apply"]
+
+FORWARD, ADJOINT, WEIGHT = range(3)
+
+_families: dict[str, Family] = {}
+
+
+class Family(ABC):
+    """One operator: the plan of A for given options, and how C is computed.
+
+    An operator of x alone is planned without w, which is then an empty tensor that nothing reads.
+    """
+
+    name: str
+
+    def __init_subclass__(cls) -> None:
+        _families[cls.name] = cls()
+
+    @abstractmethod
+    def plan(self, x: ArraySpec, w: ArraySpec, y_shape: tuple[int, ...], options: tuple[Any, ...], device: str) -> Any:
+        """The plan of A; it has `adjoint()`, the plan of B."""
+
+    @abstractmethod
+    def weight(self, plan: Any, x: Tensor, y: Tensor, w: ArraySpec) -> Tensor:
+        """C(x, y), where `plan` is the plan of A."""
+
+    def fold(self, call: Call, a: Tensor, b: Tensor, shape: Sequence[int]) -> Tensor:
+        """A or B for an `a` with one more leading axis, one for each of its entries."""
+        return apply(call, a, b, (a.shape[0], *shape), a.dtype)
+
+
+class Call(NamedTuple):
+    """One of the three maps of an operator with its options."""
+
+    which: int
+    family: str
+    options: tuple[Any, ...] | str  # text where they go through the operator
+
+    def to(self, which: int) -> Call:
+        """The same operator's other map."""
+        return Call(which, self.family, self.options)
+
+
+@lru_cache(maxsize=1024)
+def _plans(
+    family: str, x: ArraySpec, w: ArraySpec, y_shape: tuple[int, ...], options: tuple[Any, ...], device: str
+) -> tuple[Any, Any]:
+    plan = _families[family].plan(x, w, y_shape, options, device)
+    return plan, plan.adjoint()
+
+
+def _compute(call: Call, a: Tensor, b: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """The map's values; where gradients are not recorded."""
+    device, shape = str(a.device), tuple(shape)
+    a, b = a.detach(), b.detach()
+    if call.which == WEIGHT:
+        w = ArraySpec(shape, dtype_name(dtype))
+        plan, _ = _plans(call.family, spec_of(a), w, tuple(b.shape), call.options, device)
+        return _families[call.family].weight(plan, a, b, w)
+    x = ArraySpec(tuple(a.shape) if call.which == FORWARD else shape, dtype_name(a.dtype))
+    y_shape = shape if call.which == FORWARD else tuple(a.shape)
+    plans = _plans(call.family, x, spec_of(b), y_shape, call.options, device)
+    plan = plans[call.which]
+    result: Tensor = plan(*(a, b)[: len(plan.operands)])
+    return result
+
+
+def _companions(
+    run: Callable[..., Tensor], call: Call, a: Tensor, b: Tensor, g: Tensor, needs: Sequence[bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    """Gradients with respect to both tensors, by the other two maps."""
+    if call.which == WEIGHT:  # a = x, b = y, g like w
+        first = run(call.to(ADJOINT), b, g, a.shape, a.dtype) if needs[0] else None
+        return first, run(call.to(FORWARD), a, g, b.shape, b.dtype) if needs[1] else None
+    first = run(call.to(ADJOINT - call.which), g, b, a.shape, a.dtype) if needs[0] else None
+    pair = (a, g) if call.which == FORWARD else (g, a)
+    return first, run(call.to(WEIGHT), *pair, b.shape, b.dtype) if needs[1] else None
+
+
+class _Bilinear(torch.autograd.Function):
+    @staticmethod
+    def forward(call: Call, a: Tensor, b: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        if any(map(torch._C._functorch.is_legacy_batchedtensor, (a, b))):  # is_grads_batched: PyTorch loops over it
+            return _run_operator(call, a, b, shape, dtype)
+        return _compute(call, a, b, shape, dtype)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.call, a, b, ctx.shape, ctx.dtype = inputs
+        ctx.save_for_backward(a, b)
+        ctx.save_for_forward(a, b)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor | None) -> tuple[Tensor | None, ...]:
+        if g is None:
+            return (None,) * 5
+        a, b = ctx.saved_tensors
+        needs = ctx.needs_input_grad[1:3]
+        return None, *_companions(_Bilinear.apply, ctx.call, a, b, g, needs), None, None
+
+    @staticmethod
+    def jvp(ctx: Any, _call: None, da: Tensor | None, db: Tensor | None, *_: None) -> Tensor | None:
+        a, b = ctx.saved_tensors
+        parts = [
+            _Bilinear.apply(ctx.call, *pair, ctx.shape, ctx.dtype)
+            for pair, tangent in (((da, b), da), ((a, db), db))
+            if tangent is not None
+        ]
+        return sum(parts[1:], start=parts[0]) if parts else None
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[Any, ...], call: Call, a: Tensor, b: Tensor, shape: Sequence[int], dtype: torch.dtype
+    ) -> tuple[Tensor, int]:
+        _, over_a, over_b, *_rest = in_dims
+        if call.which != WEIGHT and over_b is None:
+            return _families[call.family].fold(call, a.movedim(over_a, 0), b, shape), 0
+        each_a = a.unbind(over_a) if over_a is not None else [a] * info.batch_size
+        each_b = b.unbind(over_b) if over_b is not None else [b] * info.batch_size
+        results = [_Bilinear.apply(call, *pair, shape, dtype) for pair in zip(each_a, each_b, strict=True)]
+        return torch.stack(results), 0
+
+
+@constant
+def _text(options: tuple[Any, ...]) -> str:
+    return repr(options)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(options: str) -> tuple[Any, ...]:
+    result: tuple[Any, ...] = ast.literal_eval(options)
+    return result
+
+
+@torch.library.custom_op("spectralops::bilinear", mutates_args=())
+def _operator(
+    a: Tensor, b: Tensor, shape: Sequence[int], dtype: torch.dtype, which: int, family: str, options: str
+) -> Tensor:
+    return _compute(Call(which, family, _parsed(options)), a, b, shape, dtype)
+
+
+@_operator.register_fake
+def _(a: Tensor, b: Tensor, shape: Sequence[int], dtype: torch.dtype, which: int, family: str, options: str) -> Tensor:
+    return a.new_empty(shape, dtype=dtype)
+
+
+def _run_operator(call: Call, a: Tensor, b: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    text = call.options if isinstance(call.options, str) else _text(fixed(call.options))
+    result: Tensor = _operator(a, b, list(shape), dtype, call.which, call.family, text)
+    return result
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    a, b, _, _, which, family, options = inputs
+    ctx.call = Call(which, family, options)
+    ctx.save_for_backward(a, b)
+
+
+def _operator_backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+    a, b = ctx.saved_tensors
+    return *_companions(_run_operator, ctx.call, a, b, g, ctx.needs_input_grad[:2]), *(None,) * 5
+
+
+_operator.register_autograd(_operator_backward, setup_context=_keep)
+
+
+def apply(call: Call, a: Tensor, b: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """One of the maps, differentiable; the result has `shape` and `dtype`."""
+    if torch.compiler.is_compiling():
+        return _run_operator(call, a, b, shape, dtype)
+    result: Tensor = _Bilinear.apply(call, a, b, tuple(shape), dtype)
+    return result

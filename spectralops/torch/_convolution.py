@@ -1,0 +1,299 @@
+"""fft_conv2d and convolve for PyTorch: differentiable in the signal, the kernel and the bias."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from spectralops import _checks, convolution
+from spectralops._arrays import ArraySpec
+from spectralops._plans.conv2d import Conv2dPlan
+from spectralops._plans.convolve import ConvolvePlan
+from spectralops.convolution import Epilogue
+from spectralops.torch._bilinear import FORWARD, Call, Family, apply
+from spectralops.torch._tensors import floating, padded, precision, recorded, tensor
+
+__all__ = ["convolve", "fft_conv2d"]
+
+# The names of numpy.pad for what lies beyond the ends.
+PADDING = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+BEYOND = {"wrap": "wrap", "circular": "wrap", "symm": "symmetric", "symmetric": "symmetric"}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": functional.relu,
+    "gelu": functional.gelu,
+    "gelu_tanh": partial(functional.gelu, approximate="tanh"),
+    "silu": functional.silu,
+    "tanh": torch.tanh,
+}
+
+
+class Conv2d(Family):
+    """Cross-correlation of (N, C, H, W); options: stride, padding by zeros, dilation, groups, method."""
+
+    name = "fft_conv2d"
+
+    def plan(self, x: ArraySpec, w: ArraySpec, y_shape: tuple[int, ...], options: tuple[Any, ...], device: str) -> Any:
+        stride, padding, dilation, groups, method = options
+        return convolution.plan_fft_conv2d(
+            x.shape, x.dtype, w, stride=stride, padding=padding, dilation=dilation, groups=groups, method=method,
+            device=device,
+        )  # fmt: skip
+
+    def weight(self, plan: Conv2dPlan, x: Tensor, y: Tensor, w: ArraySpec) -> Tensor:
+        """The batch takes the channels' place: x correlated with the gradients, which lie at the stride."""
+        groups, inputs, outputs = plan.groups, w.shape[1], w.shape[0] // plan.groups
+        (top, bottom), (left, right) = plan.padding
+        # (N, G C, H, W) -> (C, G N, H, W), and (N, G O, h, w) -> (G O, N, h, w)
+        signal = functional.pad(x, (left, right, top, bottom))
+        signal = signal.unflatten(1, (groups, inputs)).permute(2, 1, 0, 3, 4).flatten(1, 2)
+        kernel = y.unflatten(1, (groups, outputs)).permute(1, 2, 0, 3, 4).flatten(0, 1)
+        rows, columns = (
+            reach + s * (n - 1) for reach, s, n in zip(plan.kernel, plan.stride, y.shape[-2:], strict=True)
+        )
+        result: Tensor = convolution.fft_conv2d(
+            signal[..., :rows, :columns].conj(), kernel, stride=plan.dilation, dilation=plan.stride, groups=groups
+        )
+        return _of_dtype(result.transpose(0, 1), w)
+
+    def fold(self, call: Call, a: Tensor, b: Tensor, shape: Sequence[int]) -> Tensor:
+        images = apply(call, a.flatten(0, 1), b, (a.shape[0] * shape[0], *shape[1:]), a.dtype)
+        return images.unflatten(0, (a.shape[0], shape[0]))
+
+
+class Convolve(Family):
+    """Convolution with zeros beyond the ends; options: mode, axes from the end, method."""
+
+    name = "convolve"
+
+    def plan(self, x: ArraySpec, w: ArraySpec, y_shape: tuple[int, ...], options: tuple[Any, ...], device: str) -> Any:
+        mode, axes, method = options
+        return convolution.plan_convolve(x.shape, x.dtype, w, mode=mode, axes=axes, method=method, device=device)
+
+    def weight(self, plan: ConvolvePlan, x: Tensor, y: Tensor, w: ArraySpec) -> Tensor:
+        """w_j = sum over n of conj(x_{n + start - j}) y_n: y convolved with x reversed, cut to the kernel's extent."""
+        whole: Tensor = convolution.convolve(y, x.flip(plan.axes).conj(), axes=plan.axes)
+        for axis, n, start in zip(plan.axes, plan.kernel_lengths, plan.start, strict=True):
+            whole = _window(whole, axis, x.shape[axis] - 1 - start, n)
+        if len(w.shape) < x.ndim and len(w.shape) == len(plan.axes):  # one kernel, its axes in the order of `axes`
+            batch = [axis for axis in range(x.ndim) if axis not in plan.axes]
+            whole = whole.permute(*batch, *plan.axes).sum(list(range(len(batch))))
+        return _of_dtype(whole.sum_to_size(w.shape), w)
+
+
+def _window(x: Tensor, axis: int, low: int, count: int) -> Tensor:
+    """`count` elements of x along an axis from `low` on, zero beyond its ends."""
+    first, last = max(low, 0), min(low + count, x.shape[axis])
+    cells = [0, 0] * (x.ndim - axis - 1) + [first - low, low + count - last]
+    return functional.pad(x.narrow(axis, first, last - first), cells)
+
+
+def _of_dtype(values: Tensor, w: ArraySpec) -> Tensor:
+    wanted = getattr(torch, w.dtype)
+    return (values if wanted.is_complex or not values.is_complex() else values.real).to(wanted).contiguous()
+
+
+def _promoted(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Both in the precision of the two together, and x complex where the weight is."""
+    dtype = torch.promote_types(floating(x).dtype, floating(weight).dtype)
+    real = dtype if not dtype.is_complex else precision(torch.empty(0, dtype=dtype))[0]
+    return x.to(dtype), weight.to(dtype if weight.is_complex() else real)
+
+
+def convolve(
+    x: Tensor,
+    kernel: Tensor,
+    /,
+    *,
+    mode: str = "full",
+    boundary: str = "fill",
+    fillvalue: complex = 0,
+    axes: int | Sequence[int] | None = None,
+    method: str = "auto",
+    workers: int | None = None,
+    backend: str | None = None,
+) -> Tensor:
+    """Differentiable :func:`spectralops.convolve` of tensors.
+
+    y_n = sum_j k_j x_(n-j). The gradient with respect to x is the correlation with the conjugate kernel; that with
+    respect to the kernel is the correlation of the gradient with x [1]_.
+
+    Parameters
+    ----------
+    x, kernel : Tensor
+        Signal and kernel; both may require grad.
+    mode, boundary, fillvalue, axes, method, workers, backend
+        As for :func:`spectralops.convolve`; the last two hold where no gradient is recorded.
+
+    Returns
+    -------
+    Tensor
+        As :func:`spectralops.convolve` returns.
+
+    Raises
+    ------
+    TypeError
+        If an argument is no tensor.
+    ValueError
+        If shapes or options do not fit.
+
+    References
+    ----------
+    .. [1] M. Mathieu, M. Henaff, Y. LeCun, "Fast training of convolutional networks through FFTs", arXiv:1312.5851
+       (2014), section 2.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from spectralops.torch import convolve
+    >>> kernel = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> convolve(torch.tensor([1.0, 0.0, 3.0]), kernel).sum().backward()
+    >>> kernel.grad
+    tensor([4., 4.])
+    """
+    op = "convolve"
+    tensor(op, "x", x)
+    tensor(op, "kernel", kernel)
+    if not recorded(x, kernel):
+        result: Tensor = convolution.convolve(
+            x, kernel, mode=mode, boundary=boundary, fillvalue=fillvalue, axes=axes, method=method, workers=workers,
+            backend=backend,
+        )  # fmt: skip
+        return result
+    x, kernel = _promoted(x, kernel)
+    counts = {"kernel": kernel.ndim} if axes is None else None
+    chosen = tuple(axis - x.ndim for axis in _checks.axes(op, axes, x.ndim, counts))
+    _checks.choice(op, "mode", mode, ("full", "same", "valid"))
+    _checks.choice(op, "boundary", boundary, ("fill", *BEYOND))
+    one = kernel.ndim == len(chosen) < x.ndim  # for the whole batch, its axes in the order of `axes`
+    lengths = [kernel.shape[j if one else axis] for j, axis in enumerate(chosen)]
+    if mode != "valid" and (boundary != "fill" or fillvalue != 0):
+        starts = [(k - 1) // 2 if mode == "same" else 0 for k in lengths]
+        sides = [(k - 1 - start, start if mode == "same" else k - 1) for k, start in zip(lengths, starts, strict=True)]
+        x = _continued(x, chosen, sides, boundary, fillvalue)
+        mode = "valid"
+    shape = list(x.shape)
+    if not one:
+        apart = [1 if axis - kernel.ndim in chosen else n for axis, n in enumerate(kernel.shape)]
+        shape = list(torch.broadcast_shapes(x.shape, apart))
+        x = x.expand(shape)
+    for axis, k in zip(chosen, lengths, strict=True):
+        shape[axis] = {"full": shape[axis] + k - 1, "same": shape[axis], "valid": abs(shape[axis] - k) + 1}[mode]
+    return apply(Call(FORWARD, op, (mode, chosen, method)), x, kernel, shape, x.dtype)
+
+
+def _continued(x: Tensor, axes: Sequence[int], sides: Sequence[tuple[int, int]], boundary: str, value: Any) -> Tensor:
+    if boundary != "fill":
+        return padded(x, axes, sides, BEYOND[boundary])
+    cells = [0] * (2 * x.ndim)
+    for axis, (low, high) in zip(axes, sides, strict=True):
+        cells[-2 * axis - 2], cells[-2 * axis - 1] = low, high
+    if isinstance(value, complex) and value.imag:
+        return functional.pad(x - value, cells) + value
+    return functional.pad(x, cells, value=value.real)
+
+
+def fft_conv2d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    /,
+    *,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | str = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    padding_mode: str = "zeros",
+    method: str = "auto",
+    epilogue: Epilogue | None = None,
+    workers: int | None = None,
+    backend: str | None = None,
+) -> Tensor:
+    """Differentiable :func:`spectralops.fft_conv2d` of tensors: ``functional.conv2d``.
+
+    y_(n,o,i) = sum over c, k of w_(o,c,k) x_(n,c,si+dk). The gradients are a transposed convolution and a correlation
+    whose kernel is the gradient [1]_, both by direct sums, transforms or tiles, whichever is quickest.
+
+    Parameters
+    ----------
+    x, weight, bias : Tensor
+        Images (N, C_in, H, W) or (C_in, H, W), kernels (C_out, C_in / groups, K_h, K_w), and (C_out,). All may require
+        grad.
+    stride, padding, dilation, groups, padding_mode, method, epilogue, workers, backend
+        As for :func:`spectralops.fft_conv2d`; the last two hold where no gradient is recorded.
+
+    Returns
+    -------
+    Tensor
+        As :func:`spectralops.fft_conv2d` returns.
+
+    Raises
+    ------
+    TypeError
+        If an argument is no tensor.
+    ValueError
+        If shapes, channels, groups or options do not fit.
+
+    References
+    ----------
+    .. [1] M. Mathieu, M. Henaff, Y. LeCun, "Fast training of convolutional networks through FFTs", arXiv:1312.5851
+       (2014), section 2.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from spectralops.torch import fft_conv2d
+    >>> weight = torch.ones(1, 1, 2, 2, requires_grad=True)
+    >>> fft_conv2d(torch.arange(9.0).reshape(1, 3, 3), weight).sum().backward()
+    >>> weight.grad
+    tensor([[[[ 8., 12.],
+              [20., 24.]]]])
+    """
+    op = "fft_conv2d"
+    tensors = {"x": x, "weight": weight} | ({} if bias is None else {"bias": bias})
+    for name, value in tensors.items():
+        tensor(op, name, value)
+    if not recorded(*tensors.values()):
+        result: Tensor = convolution.fft_conv2d(
+            x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups,
+            padding_mode=padding_mode, method=method, epilogue=epilogue, workers=workers, backend=backend,
+        )  # fmt: skip
+        return result
+    x, weight = _promoted(x, weight)
+    images = x if x.ndim == 4 else x[None]
+    strides, dilations = _checks.per_axis(op, "stride", stride, 2), _checks.per_axis(op, "dilation", dilation, 2)
+    extent = [d * (k - 1) + 1 for d, k in zip(dilations, weight.shape[-2:], strict=True)]
+    if padding == "same":
+        added = [k - 1 for k in extent]
+    else:
+        added = [2 * p for p in _checks.per_axis(op, "padding", 0 if isinstance(padding, str) else padding, 2)]
+    zeros: Any = padding if isinstance(padding, str) else tuple(p // 2 for p in added)
+    if padding_mode != "zeros":
+        _checks.choice(op, "padding_mode", padding_mode, tuple(PADDING))
+        sides = [(n // 2, n - n // 2) for n in added]
+        images, zeros, added = padded(images, (-2, -1), sides, PADDING[padding_mode]), 0, [0, 0]
+    rows, columns = ((n + p - k) // s + 1 for n, p, k, s in zip(images.shape[-2:], added, extent, strides, strict=True))
+    shape = (images.shape[0], weight.shape[0], rows, columns)
+    call = Call(FORWARD, op, (strides, zeros, dilations, groups, method))
+    y = apply(call, images, weight, shape, images.dtype)
+    if bias is not None:
+        y = y + bias.to(y.dtype)[:, None, None]
+    if epilogue is not None:
+        y = _finished(y, epilogue)
+    return y if x.ndim == 4 else y[0]
+
+
+def _finished(y: Tensor, epilogue: Epilogue) -> Tensor:
+    if epilogue.scale is not None:
+        y = y * _per_channel(epilogue.scale, y)
+    if epilogue.shift is not None:
+        y = y + _per_channel(epilogue.shift, y)
+    return y if epilogue.activation is None else ACTIVATIONS[epilogue.activation](y)
+
+
+def _per_channel(factor: Any, y: Tensor) -> Any:
+    return y.new_tensor(factor)[:, None, None] if isinstance(factor, tuple) else factor

@@ -1,0 +1,114 @@
+"""spectral_conv for PyTorch: differentiable in the field and in the weight."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from spectralops import _checks, spectral, spectral_gradients
+from spectralops._arrays import ArraySpec
+from spectralops._plans.spectral_conv import SpectralConvPlan
+from spectralops.torch._bilinear import FORWARD, Call, Family, apply
+from spectralops.torch._tensors import floating, precision, recorded, tensor
+
+__all__ = ["spectral_conv"]
+
+OP = "spectral_conv"
+
+
+class SpectralConvolution(Family):
+    """Truncated modes times the weight; options: depthwise, axes from the end."""
+
+    name = OP
+
+    def plan(self, x: ArraySpec, w: ArraySpec, y_shape: tuple[int, ...], options: tuple[Any, ...], device: str) -> Any:
+        depthwise, axes = options
+        return spectral.plan_spectral_conv(
+            x.shape, x.dtype, w, depthwise=depthwise, out_shape=[y_shape[axis] for axis in axes], axes=axes,
+            device=device,
+        )  # fmt: skip
+
+    def weight(self, plan: SpectralConvPlan, x: Tensor, y: Tensor, w: ArraySpec) -> Tensor:
+        gradient: Tensor = spectral_gradients.spectral_conv_weight_gradient(
+            x, y, plan.modes, depthwise=plan.depthwise, axes=plan.axes
+        )
+        wanted = getattr(torch, w.dtype)
+        return (gradient if wanted.is_complex else torch.view_as_real(gradient)).to(wanted)
+
+
+def spectral_conv(
+    x: Tensor,
+    weight: Tensor,
+    /,
+    *,
+    depthwise: bool = False,
+    out_shape: int | Sequence[int] | None = None,
+    axes: int | Sequence[int] | None = None,
+    workers: int | None = None,
+    backend: str | None = None,
+) -> Tensor:
+    """Differentiable :func:`spectralops.spectral_conv` of tensors: the layer of a Fourier neural operator.
+
+    y_o = P^T sum_i W_io(k) P F[x_i](k), transformed back. The gradient with respect to x is the same operator with the
+    conjugate transpose of the weight and the grids swapped; that with respect to W is
+    :func:`spectralops.spectral_conv_weight_gradient`. Both are differentiable again, to every order.
+
+    Parameters
+    ----------
+    x : Tensor
+        Field (..., C_in, N_1, ..., N_d), real or complex.
+    weight : Tensor
+        Complex, or real with a last axis of real and imaginary parts; as for :func:`spectralops.spectral_conv`.
+    depthwise, out_shape, axes, workers, backend
+        As for :func:`spectralops.spectral_conv`; the last two hold where no gradient is recorded.
+
+    Returns
+    -------
+    Tensor
+        (..., C_out, M_1, ..., M_d) of the dtype and device of x.
+
+    Raises
+    ------
+    TypeError
+        If an argument is no tensor.
+    ValueError
+        If channels, modes, axes or sizes do not fit.
+
+    References
+    ----------
+    .. [1] Z. Li et al., "Fourier Neural Operator for Parametric Partial Differential Equations", ICLR (2021), eq. 4-5.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from spectralops.torch import spectral_conv
+    >>> x = torch.ones(1, 1, 8)
+    >>> weight = torch.zeros(1, 1, 3, 2, requires_grad=True)
+    >>> spectral_conv(x, weight).sum().backward()
+    >>> weight.grad[0, 0]
+    tensor([[8., 0.],
+            [0., 0.],
+            [0., 0.]])
+    """
+    tensor(OP, "x", x)
+    tensor(OP, "weight", weight)
+    if not recorded(x, weight):
+        result: Tensor = spectral.spectral_conv(
+            x, weight, depthwise=depthwise, out_shape=out_shape, axes=axes, workers=workers, backend=backend
+        )
+        return result
+    x = floating(x)
+    d = weight.ndim - (1 if depthwise else 2) - (0 if weight.is_complex() else 1)
+    counts = {"weight's modes": d, "out_shape": _checks.entries(out_shape)}
+    chosen = tuple(axis - x.ndim for axis in _checks.axes(OP, axes, x.ndim, counts))
+    weight = weight.to(precision(x)[weight.is_complex()])
+    shape = list(x.shape)
+    if not depthwise:
+        shape[-d - 1] = weight.shape[1]
+    if out_shape is not None:
+        for axis, n in zip(chosen, _checks.per_axis(OP, "out_shape", out_shape, d), strict=True):
+            shape[axis] = n
+    return apply(Call(FORWARD, OP, (depthwise, chosen)), x, weight, shape, x.dtype)

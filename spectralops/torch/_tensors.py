@@ -1,0 +1,82 @@
+"""What the functions of this package share: checks of tensors, and when a call must be recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx.experimental.symbolic_shapes import guard_scalar
+
+from spectralops._arrays import ArraySpec
+
+__all__ = ["constant", "dtype_name", "fixed", "floating", "padded", "precision", "recorded", "spec_of", "tensor"]
+
+# Run while tracing, its result a constant of the compiled code: PyTorch cannot trace what it does.
+constant: Callable[[Any], Any] = torch.compiler.assume_constant_result
+
+
+def fixed(value: Any) -> Any:
+    """The value with its numbers as constants of the compiled code, which then holds for these alone."""
+    if isinstance(value, list | tuple):
+        return tuple(fixed(item) for item in value)
+    return guard_scalar(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Name of a dtype as the plans write it."""
+    return str(dtype).removeprefix("torch.")
+
+
+def spec_of(tensor: Tensor) -> ArraySpec:
+    """Shape and dtype of a tensor as the plans write them."""
+    return ArraySpec(tuple(tensor.shape), dtype_name(tensor.dtype))
+
+
+def tensor(op: str, name: str, value: Any) -> None:
+    """Raise TypeError unless `value` is a tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"{op}: {name} is a {type(value).__name__}, but must be a torch.Tensor; "
+            f"spectralops.{op} takes arrays of every library"
+        )
+
+
+def recorded(*tensors: Tensor) -> bool:
+    """Whether a call is differentiated, transformed or compiled, rather than just run."""
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return True
+    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        return True
+    return torch.autograd.forward_ad._current_level >= 0
+
+
+def floating(x: Tensor) -> Tensor:
+    """x, as PyTorch's default float where it holds integers or bool."""
+    return x if x.is_floating_point() or x.is_complex() else x.to(torch.get_default_dtype())
+
+
+def precision(x: Tensor) -> tuple[torch.dtype, torch.dtype]:
+    """Real and complex dtype that coefficients have beside x: float32 also beside 16-bit storage."""
+    if x.dtype in (torch.float64, torch.complex128):
+        return torch.float64, torch.complex128
+    return torch.float32, torch.complex64
+
+
+def padded(x: Tensor, axes: Iterable[int], widths: Iterable[tuple[int, int]], mode: str) -> Tensor:
+    """The tensor with cells before and after each axis as ``numpy.pad`` fills them in this mode, by gathering."""
+    for axis, (low, high) in zip(axes, widths, strict=True):
+        n = x.shape[axis]
+        cells = torch.arange(-low, n + high, device=x.device)
+        if mode == "edge":
+            cells = cells.clamp(0, n - 1)
+        elif mode == "wrap":
+            cells = cells.remainder(n)
+        else:
+            # Mirrored about the end values, whose distance is half a period, or about the end faces.
+            period, shift = (max(2 * n - 2, 1), 0) if mode == "reflect" else (2 * n, 1)
+            cells = cells.remainder(period)
+            cells = torch.where(cells < n, cells, period - shift - cells)
+        x = x.index_select(axis, cells)
+    return x
