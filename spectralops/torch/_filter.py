@@ -187,7 +187,7 @@ def spectral_filter(
         "transfer": len(given) if several else getattr(transfer, "count", None),
     }
     chosen = tuple(axis - x.ndim for axis in _checks.axes(OP, axes, x.ndim, counts))
-    widths: tuple[int | str, ...] = _checks.per_axis(OP, "pad_width", pad_width, len(chosen))  # type: ignore[arg-type]
+    widths: tuple[int | str, ...] = _checks.per_axis(OP, "pad_width", pad_width, len(chosen))
     if pad_mode != "zero" and any(width != 0 for width in widths):
         _checks.choice(OP, "pad_mode", pad_mode, ("reflect", "edge"))
         before = [(_extent(x.shape[axis], w) - x.shape[axis]) // 2 for axis, w in zip(chosen, widths, strict=True)]
