@@ -1,4 +1,4 @@
-"""Claims about spectral_filter against the plain scipy.fft pipeline, one thread each, every call with a fresh result."""
+"""Claims about spectral_filter against the plain scipy.fft pipeline, one thread each, every result fresh."""
 
 from __future__ import annotations
 

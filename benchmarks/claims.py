@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from spectralops._cli.contest import BUDGET, Case, Setup, measure, relative_error  # noqa: E402
+from spectralops._cli.contest import BUDGET, Case, Setup, measure, relative_error
 
 __all__ = ["Claim", "Ratio", "Verdict", "judge"]
 

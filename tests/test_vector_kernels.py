@@ -86,7 +86,7 @@ def test_no_home_falls_back_to_temporary_files(tmp_path: Path) -> None:
     assert list(tmp_path.glob("spectralops-*/kernels/*/forward-float32.kernel"))
 
 
-@pytest.mark.parametrize(("width", "dtype"), [("16", "float64"), ("64", "float32")])
+@pytest.mark.parametrize(("width", "dtype"), [("16", "float64"), ("32", "float64"), ("64", "float32")])
 def test_every_vector_width_is_right(tmp_path: Path, width: str, dtype: str) -> None:
     """Other CPUs' widths run on this one too, split or half used: the same code with other lanes and radices."""
     right, _ = probe(ALL, dtype, SPECTRALOPS_VECTOR_BYTES=width, SPECTRALOPS_CACHE_DIR=str(tmp_path))

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import fft
 
+from spectralops._compiler import unavailable
 from spectralops._cpu.blocks import Index, blocks, run
-from spectralops._cpu.vector.choice import is_smooth, refusal, unavailable
+from spectralops._cpu.vector.choice import is_smooth, refusal
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral import SpectralFilterPlan
