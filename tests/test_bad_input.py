@@ -273,3 +273,9 @@ def test_messages_quote_values_on_one_line(value: Any, shown: str) -> None:
     from spectralops import _checks
 
     assert _checks.shown(value) == shown
+
+
+@pytest.mark.parametrize("backend", [np.array([1, 2]), np.void(b"ab"), 3, ["cpu"]], ids=["array", "void", "int", "list"])
+def test_a_backend_is_a_word(backend: Any) -> None:
+    with pytest.raises(TypeError, match=r"^convolve: backend is a \w+, but must be 'cpu', "):
+        so.convolve(U, U, backend=backend)

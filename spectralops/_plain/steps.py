@@ -54,6 +54,7 @@ class Stage:
 
             self.xp = cupy
         self.update = plan.update
+        self.functions = plan.functions
         self.shape = geometry.shape
         self.width = dict(zip(geometry.axes, geometry.widths, strict=True))
         self.ghosts = dict(zip(geometry.axes, geometry.ghosts, strict=True))
@@ -246,7 +247,7 @@ class Stage:
             transport(self, part, velocity, forward, padded, target)
         for rate in self.sources:
             xp.add(target, rate, out=target)
-        for function in self.update.pointwise:
+        for function in self.functions:
             self._add_function(function, u, target)
 
     def difference(self, padded: Any, axis: int, reach: int) -> Any:

@@ -30,7 +30,7 @@ ENGINES = {"vector": "kernels that numba compiles on first use", "scipy": "NumPy
 
 def machine_rates(backend: str | None) -> Rates | None:
     """How quick this machine's compiled kernels are, or None where none can run."""
-    if backend not in (None, "cpu") or unavailable():
+    if not (backend is None or (isinstance(backend, str) and backend == "cpu")) or unavailable():
         return None
     return _rates(_ratios()())
 

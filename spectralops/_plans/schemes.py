@@ -238,7 +238,7 @@ def assemble(
             if term.rate != 0.0:
                 sources.append((term.rate, dt))
         else:
-            pointwise.append(term)
+            pointwise.append(term.function)
     weights = {place: Weight(constants.get(place, 0.0), parts.get(place, ())) for place in {**constants, **parts}}
     return Update(
         _linear(weights, axes) if weights else None,

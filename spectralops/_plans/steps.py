@@ -11,7 +11,7 @@ from spectralops import _arrays, _checks, _dispatch, boundary
 from spectralops._plans import schemes, spectral_steps
 from spectralops._plans.geometry import Geometry, geometry_of
 from spectralops._plans.spectral_steps import SpectralAdvance
-from spectralops._plans.terms import Advection, Diffusion, Field, Source, Term
+from spectralops._plans.terms import Advection, Diffusion, Field, Pointwise, Source, Term
 from spectralops.errors import UnsupportedError
 
 __all__ = ["StepPlan", "build"]
@@ -80,6 +80,11 @@ class StepPlan:
     def out_dtype(self) -> str:
         """Dtype of the result."""
         return self.geometry.dtype
+
+    @property
+    def functions(self) -> tuple[Pointwise, ...]:
+        """The pointwise terms as functions that check what the caller's return."""
+        return tuple(term for term in self.terms if isinstance(term, Pointwise))
 
     @property
     def spectral(self) -> SpectralAdvance:
