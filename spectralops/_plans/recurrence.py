@@ -28,6 +28,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 __all__ = ["Recurrence"]
 
 
@@ -104,13 +106,16 @@ class Recurrence:
 
     def _closed_weights(self, weights: list[float], dtype: str, xp: Any) -> Any:
         """e: of the dry neighbours of each cell."""
-        land = ~self.sea
-        total = xp.zeros(land.shape)
-        for j, weight in enumerate(weights):
-            dry = self.lower(land, j, xp).astype("int8") + self.upper(land, j, xp)
-            total -= weight * dry
-        total[land] = xp.nan
-        return total.astype(dtype, copy=False)
+        # A number in base 3 whose digits count the dry neighbours along each axis; on land all above these.
+        count = 3 ** len(weights)
+        kind = np.min_scalar_type(count)
+        land = (~self.sea).astype(kind)
+        code = land * kind.type(count)
+        for j in range(len(weights)):
+            dry = self.lower(land, j, xp) + self.upper(land, j, xp)
+            code += (1 - land) * dry * kind.type(3**j)
+        found = [-sum(w * (k // 3**j % 3) for j, w in enumerate(weights)) for k in range(count)]
+        return xp.asarray([*found, xp.nan], dtype)[code]
 
     def _with_metric(self, plan: Any, named: dict[str, Any], order: list[int], xp: Any) -> Recurrence:
         metric, dtype = plan.metric, plan.compute_dtype
