@@ -1,4 +1,7 @@
-"""Resampling on the host: axis by axis, so that later transforms work on what the earlier ones kept."""
+"""Resampling on the host: axis by axis, so that later transforms work on what the earlier ones kept.
+
+Each transform runs on the vector engine where that is predicted to be faster, else on scipy.fft.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import numpy as np
 from scipy import fft
 
 from spectralops._cpu.blocks import Index, blocks, run
+from spectralops._cpu.vector.choice import transform_refusal
 
 if TYPE_CHECKING:
     from spectralops._plans.resample import FourierResamplePlan
@@ -16,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["fourier_resample"]
 
 Array = np.ndarray[Any, Any]
+DTYPES = ("float32", "float64")
+COMPLEX = ("complex64", "complex128")
 
 
 def fourier_resample(plan: FourierResamplePlan, x: Array, *, out: Array, workers: int) -> None:
@@ -42,17 +48,39 @@ def _resampled(plan: FourierResamplePlan, x: Array) -> Array:
     shrinks = [m < n for n, m in zip(plan.in_sizes, plan.out_sizes, strict=True)]
     spectrum: Array = x
     for j in reversed(range(d)):
-        halved = plan.halved and j == d - 1
-        forward: Any = fft.rfft if halved else fft.fft
-        spectrum = forward(spectrum, axis=axes[j], norm=plan.norm)
+        kind = "from_real" if plan.halved and j == d - 1 else "forward"
+        spectrum = _transformed(kind, spectrum, plan.in_sizes[j], axes[j], plan.norm == "forward")
         if shrinks[j]:
             spectrum = _moved(plan, spectrum, j, axes[j])
     for j in range(d):
         if not shrinks[j]:
             spectrum = _moved(plan, spectrum, j, axes[j])
-        inverse: Any = fft.irfft if plan.halved and j == d - 1 else fft.ifft
-        spectrum = inverse(spectrum, n=plan.out_sizes[j], axis=axes[j], norm=plan.norm, overwrite_x=True)
+        kind = "to_real" if plan.halved and j == d - 1 else "inverse"
+        spectrum = _transformed(kind, spectrum, plan.out_sizes[j], axes[j], plan.norm == "backward")
     return spectrum
+
+
+LIBRARY: dict[str, Any] = {"forward": fft.fft, "inverse": fft.ifft, "from_real": fft.rfft, "to_real": fft.irfft}
+
+
+def _transformed(kind: str, x: Array, n: int, axis: int, scaled: bool) -> Array:
+    """One transform of length n, divided by n if `scaled`. A spectrum may be overwritten."""
+    shape = (*x.shape[:axis], n, *x.shape[axis + 1 :])
+    halved = kind.endswith("real")
+    last = axis == x.ndim - 1
+    double = x.dtype.char in "dD"
+    contiguous = x.flags.c_contiguous and x.flags.aligned
+    if not contiguous or (halved and not last) or transform_refusal(shape, (axis,), DTYPES[double], halved):
+        divided = "forward" if kind in ("forward", "from_real") else "backward"
+        norm = divided if scaled else {"forward": "backward", "backward": "forward"}[divided]
+        result: Array = LIBRARY[kind](x, n, axis, norm, overwrite_x=kind in ("inverse", "to_real"))
+        return result
+    from spectralops._cpu.vector.transforms import transform
+
+    dtype = DTYPES[double] if kind == "to_real" else COMPLEX[double]
+    out = np.empty((*shape[:-1], n // 2 + 1) if kind == "from_real" else shape, dtype)
+    transform(kind, x, out, shape, (axis,), 1.0 / n if scaled else 1.0, 1)
+    return out
 
 
 def _moved(plan: FourierResamplePlan, spectrum: Array, j: int, axis: int) -> Array:

@@ -164,7 +164,10 @@ class FourierResamplePlan:
         if not self.axes:
             return "a copy"
         if self.backend == "cpu":
-            return f"scipy.fft axis by axis, each cut before the next, {self.block} transform(s) at a time in cache"
+            return (
+                "axis by axis, each cut before the next, on the vector engine where it is predicted to be faster, else "
+                f"scipy.fft, {self.block} transform(s) at a time in cache"
+            )
         if self.backend == "reference":
             return "dense matrices of trigonometric interpolation in float64"
         library = "scipy.fft" if self.backend == "numpy" else "cupyx.scipy.fft"
