@@ -120,7 +120,7 @@ def test_undefined_behaviour_fails(kernel) -> None:
 
 
 def test_an_argument_of_the_wrong_size_fails(kernel) -> None:
-    with pytest.raises(AssertionError, match=r"argument 2 is np.float64\(7.0\), 8 bytes, but must have 4"):
+    with pytest.raises(AssertionError, match="argument 2 has 8 bytes, but must have 4"):
         kernel("y[i] = x[i];", X, n=np.float64(7))
 
 

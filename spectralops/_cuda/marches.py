@@ -35,7 +35,7 @@ class Shape:
     ahead : int
         Slices that are read ahead.
     rows : int
-        Rows of a thread in three dimensions.
+        Rows of a thread: in three dimensions, and of a single step of planes, which does not march.
     """
 
     width: int
@@ -52,14 +52,14 @@ SHAPES = {
     (1, 4, False): Shape(8, 16, 4, 1),
     (1, 8, True): Shape(8, 16, 4, 1),
     (1, 8, False): Shape(8, 16, 4, 1),
-    (2, 4, True): Shape(4, 1, 4, 8, ahead=2),
+    (2, 4, True): Shape(4, 1, 8, 0, rows=4),
     (2, 4, False): Shape(4, 8, 4, 3),
-    (2, 8, True): Shape(2, 1, 4, 8, ahead=2),
+    (2, 8, True): Shape(2, 1, 8, 0, rows=4),
     (2, 8, False): Shape(4, 6, 4, 2),
-    (3, 4, True): Shape(4, 1, 8, 2, rows=2),
-    (3, 4, False): Shape(4, 2, 16, 1, rows=2),
-    (3, 8, True): Shape(2, 1, 8, 2, rows=2),
-    (3, 8, False): Shape(2, 2, 16, 1, rows=2),
+    (3, 4, True): Shape(4, 1, 8, 2, ahead=2, rows=2),
+    (3, 4, False): Shape(4, 2, 16, 1, ahead=2, rows=2),
+    (3, 8, True): Shape(2, 1, 8, 2, ahead=2, rows=2),
+    (3, 8, False): Shape(2, 2, 16, 1, ahead=2, rows=2),
 }
 ALIGNMENT = 16
 SCHEDULERS = 4  # of a multiprocessor
@@ -186,11 +186,15 @@ class March:
         width, warps = shape.width, shape.warps
         aligned = aligned and n[-1] % width == 0
         most = shape.levels if self.axes == 1 else levels
-        kept = 32 * width - 2 * (-(-most // width) * width)
+        sweep = self.axes == 2 and levels == 1
+        kept = 32 * width - (0 if sweep else 2 * (-(-most // width) * width))
         strips = -(-n[-1] // kept)
         tiles = -(-n[1] // (warps * shape.rows - 2 * levels)) if self.axes == 3 else 1
         height = chunks = 1
-        if self.axes > 1:
+        if sweep:
+            height = warps * shape.rows
+            chunks = -(-n[0] // height)
+        elif self.axes > 1:
             slots = device.multiprocessors * (SCHEDULERS if self.axes == 2 else 1)
             height = _height(n[0], grids * strips * tiles, levels, slots, shape.saturation)
             chunks = -(-n[0] // height)
@@ -202,13 +206,16 @@ class March:
         blocks, shared, cooperative = -(-units // warps), 0, False
         if self.axes == 1:
             parts = ["march_line", real, width, warps, most, *flags, self._rule]
+        elif sweep:
+            parts = ["sweep_plane", real, width, warps, shape.rows, *flags, self._rule]
+            blocks = units
         elif self.axes == 2:
             parts = ["march_plane", real, width, warps, levels, shape.ahead, *flags, self._rule]
             cooperative = passes > 1
             if cooperative:
                 blocks = min(blocks, RESIDENT_BLOCKS * device.multiprocessors)
         else:
-            parts = ["march_volume", real, width, shape.rows, warps, levels, *flags, self._rule]
+            parts = ["march_volume", real, width, shape.rows, warps, levels, shape.ahead, *flags, self._rule]
             blocks = units
             shared = 2 * levels * warps * 2 * 32 * width * self.real.itemsize
         name = f"{parts[0]}<{', '.join(map(str, parts[1:]))}>"

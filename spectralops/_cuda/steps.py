@@ -74,26 +74,18 @@ def _march(runner: Runner, march: March, u: Any, out: Any) -> None:
         memory = runner.workspace(COUNTER_BYTES + out.nbytes)
         spare = memory[COUNTER_BYTES : COUNTER_BYTES + out.nbytes].view(out.dtype).reshape(out.shape)
     for k, one in enumerate(passes):
-        last = (len(passes) - k) % 2 == 1
-        target, other = (out, spare) if last else (spare, out)
+        # By turns to the scratch memory and to the result, so that the last launch ends there.
+        target, other = (out, spare) if (len(passes) - k) % 2 else (spare, out)
         if march.axes == 1:
             runner.launch(one.kernel, u, target, np.int32(one.levels), one.grid, march.values)
-        elif march.axes == 2:
-            if one.passes > 1:
-                # Between its passes a launch writes where it does not end: never where it starts from, but for u.
-                _clear(memory[:COUNTER_BYTES])
-            runner.launch(
-                one.kernel,
-                u,
-                target,
-                other,
-                memory if one.passes > 1 else target,
-                np.int32(one.passes),
-                one.grid,
-                march.values,
-            )
-        else:
+        elif march.axes == 3 or one.levels == 1:
             runner.launch(one.kernel, u, target, one.grid, march.values)
+        else:
+            counter = target
+            if one.passes > 1:
+                counter = memory[:COUNTER_BYTES]
+                _clear(counter)
+            runner.launch(one.kernel, u, target, other, counter, np.int32(one.passes), one.grid, march.values)
         u = target
 
 

@@ -128,7 +128,7 @@ class HostRunner:
         kept = [_by_address(x) for x in arguments]
         for k, (size, x) in enumerate((one, x) for (one, _, _), x in zip(kept, arguments, strict=True)):
             wanted = library.argument_size(k)
-            assert size == wanted, f"{kernel.name}: argument {k} is {x!r}, {size} bytes, but must have {wanted}"
+            assert size == wanted, f"{kernel.name}: argument {k} has {size} bytes, but must have {wanted}"
         assert library.argument_size(len(kept)) == 0, f"{kernel.name}: {len(kept)} arguments are too few"
         grid, block = (kernel.grid + (1, 1))[:3], (kernel.block + (1, 1))[:3]
         threads = int(np.prod(block))

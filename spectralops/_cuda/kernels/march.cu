@@ -100,20 +100,81 @@ __global__ void __launch_bounds__(32 * WARPS) march_plane(const T* u, T* out, T*
   }
 }
 
+// One step of planes: a warp reads R + 2 whole rows of 32 * V columns at once, so that all its reads are under way
+// together; the warps of a block lie below one another and share rows through the first-level cache.
+template <typename T, int V, int WARPS, int R, bool ALIGNED, bool WALLS, class RULE>
+SOPS_DEVICE void sweep_rows(const T* u, T* out, const Grid<T, 2>& p, const Values<T, 2>& values, index_t first,
+                            const Columns<V, ALIGNED>& columns) {
+  const int lane = threadIdx.x % 32;
+  const index_t n = p.n[1];
+  // The first lane has no neighbour to the west of it, the last one none to the east.
+  const index_t beyond = p.read(1, lane == 0 ? columns.first - 1 : columns.first + V);
+  Cells<T, V> rows[R + 2];
+  T edge[R];
+  Slices<T, 2> slices(u, p, first - 1);
+#pragma unroll
+  for (int r = 0; r < R + 2; ++r) {
+    const T* const row = slices.next();
+    rows[r] = columns.template load<true>(row);
+    if (r > 0 && r < R + 1) edge[r - 1] = lane == 0 || lane == 31 ? row[beyond] : (T)0;
+  }
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    const Cells<T, V>& centre = rows[r + 1];
+    Cells<T, V> north = rows[r], south = rows[r + 2], west, east, next;
+    across<WALLS, 0>(centre, north, south, first + r, p);
+    beside(centre, west, east);
+    if (lane == 0) west.x[0] = edge[r];
+    if (lane == 31) east.x[V - 1] = edge[r];
+    walls_beside<WALLS>(centre, west, east, columns, p);
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      const T low[2] = {north.x[j], west.x[j]}, high[2] = {south.x[j], east.x[j]};
+      next.x[j] = stepped<RULE>(centre.x[j], low, high, values);
+    }
+    hold<WALLS, 0>(centre, next, first + r, p);
+    hold_columns<WALLS>(centre, next, columns, p);
+    if (first + r < p.n[0]) columns.store(out + (first + r) * n, next, n);
+  }
+}
+
+template <typename T, int V, int WARPS, int R, bool ALIGNED, bool WALLS, class RULE>
+__global__ void __launch_bounds__(32 * WARPS) sweep_plane(const T* __restrict__ u, T* __restrict__ out, Grid<T, 2> p,
+                                                          Values<T, 2> values) {
+  const int warp = warp_of_block();
+  for (index_t unit = blockIdx.x; unit < p.units; unit += gridDim.x) {
+    const index_t band = unit / p.strips, strip = unit - band * p.strips;
+    const index_t grid = band / p.chunks, first = (band - grid * p.chunks) * (WARPS * R) + warp * R;
+    if (first >= p.n[0]) continue;
+    const auto columns = Columns<V, ALIGNED>::of(p, strip, 0);
+    const T* const from = u + grid * p.cells();
+    T* const to = out + grid * p.cells();
+    const bool walls = WALLS && ((!p.wraps[0] && (first == 0 || first + R >= p.n[0])) ||
+                                 (!p.wraps[1] && (strip == 0 || (strip + 1) * (32 * V) >= p.n[1])));
+    if (WALLS && walls)
+      sweep_rows<T, V, WARPS, R, ALIGNED, WALLS, RULE>(from, to, p, values, first, columns);
+    else
+      sweep_rows<T, V, WARPS, R, ALIGNED, false, RULE>(from, to, p, values, first, columns);
+  }
+}
+
 // Three dimensions: a block owns a tile of WARPS * R rows by a strip of columns and marches along axis 0.
-template <typename T, int V, int R, int WARPS, int LEVELS, bool ALIGNED, bool WALLS, class RULE>
+template <typename T, int V, int R, int WARPS, int LEVELS, int AHEAD, bool ALIGNED, bool WALLS, class RULE>
 SOPS_DEVICE void march_tile(const T* u, T* out, const Grid<T, 3>& p, const Values<T, 3>& values, index_t first,
                             index_t last, index_t top, const Columns<V, ALIGNED>& columns, T* shared) {
   const int lane = threadIdx.x % 32, warp = warp_of_block();
   const index_t plane = p.n[1] * p.n[2];
-  Cells<T, V> slices[LEVELS][3][R] = {}, ahead[R];
+  Cells<T, V> slices[LEVELS][3][R] = {}, ahead[AHEAD][R];
   index_t rows[R];
 #pragma unroll
   for (int r = 0; r < R; ++r) rows[r] = p.read(1, top + warp * R + r) * p.n[2];
   Slices<T, 3> source(u, p, first - LEVELS);
-  const T* from = source.next();
 #pragma unroll
-  for (int r = 0; r < R; ++r) ahead[r] = columns.load(from + rows[r]);
+  for (int k = 0; k < AHEAD; ++k) {
+    const T* const from = source.next();
+#pragma unroll
+    for (int r = 0; r < R; ++r) ahead[k][r] = columns.load(from + rows[r]);
+  }
   // The first and the last row of each warp, for each level and parity.
   const auto edge = [&](int parity, int level, int of, int side) {
     return shared + (((parity * LEVELS + level) * WARPS + of) * 2 + side) * (32 * V) + lane * V;
@@ -165,18 +226,18 @@ SOPS_DEVICE void march_tile(const T* u, T* out, const Grid<T, 3>& p, const Value
           }
         }
       }
-      from = source.next();
+      const T* const from = source.next();
 #pragma unroll
       for (int r = 0; r < R; ++r) {
-        slices[0][k % 3][r] = ahead[r];
-        ahead[r] = columns.load(from + rows[r]);
+        slices[0][k % 3][r] = ahead[k % AHEAD][r];
+        ahead[k % AHEAD][r] = columns.load(from + rows[r]);
       }
     }
   }
   __syncthreads();
 }
 
-template <typename T, int V, int R, int WARPS, int LEVELS, bool ALIGNED, bool WALLS, class RULE>
+template <typename T, int V, int R, int WARPS, int LEVELS, int AHEAD, bool ALIGNED, bool WALLS, class RULE>
 __global__ void __launch_bounds__(32 * WARPS) march_volume(const T* __restrict__ u, T* __restrict__ out, Grid<T, 3> p,
                                                            Values<T, 3> values) {
   constexpr int HALO = (LEVELS + V - 1) / V * V, KEPT = 32 * V - 2 * HALO, TALL = WARPS * R - 2 * LEVELS;
@@ -195,8 +256,8 @@ __global__ void __launch_bounds__(32 * WARPS) march_volume(const T* __restrict__
                                  (!p.wraps[1] && (tile == 0 || top + WARPS * R >= p.n[1])) ||
                                  (!p.wraps[2] && (strip == 0 || (strip + 1) * KEPT + HALO >= p.n[2])));
     if (WALLS && walls)
-      march_tile<T, V, R, WARPS, LEVELS, ALIGNED, WALLS, RULE>(from, to, p, values, first, last, top, columns, shared);
+      march_tile<T, V, R, WARPS, LEVELS, AHEAD, ALIGNED, WALLS, RULE>(from, to, p, values, first, last, top, columns, shared);
     else
-      march_tile<T, V, R, WARPS, LEVELS, ALIGNED, false, RULE>(from, to, p, values, first, last, top, columns, shared);
+      march_tile<T, V, R, WARPS, LEVELS, AHEAD, ALIGNED, false, RULE>(from, to, p, values, first, last, top, columns, shared);
   }
 }

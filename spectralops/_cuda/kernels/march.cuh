@@ -31,17 +31,17 @@ SOPS_DEVICE void unpack(double2 wide, double* x) {
 SOPS_DEVICE float4 packed(const float* x) { return make_float4(x[0], x[1], x[2], x[3]); }
 SOPS_DEVICE double2 packed(const double* x) { return make_double2(x[0], x[1]); }
 
-// Reads bypass the first-level cache: in a launch of several passes another block wrote there.
-template <typename T>
+// Reads bypass the first-level cache where another block may have written in the same launch.
+template <bool CACHED, typename T>
 SOPS_DEVICE T load_number(const T* from) {
-  return __ldcg(from);
+  return CACHED ? __ldg(from) : __ldcg(from);
 }
-template <typename T, int V>
+template <bool CACHED, typename T, int V>
 SOPS_DEVICE void load_vector(const T* from, Cells<T, V>& cells) {
   typedef typename Pair<T>::type Wide;
   constexpr int N = sizeof(Wide) / sizeof(T);
 #pragma unroll
-  for (int j = 0; j < V; j += N) unpack(__ldcg((const Wide*)(from + j)), cells.x + j);
+  for (int j = 0; j < V; j += N) unpack(load_number<CACHED>((const Wide*)(from + j)), cells.x + j);
 }
 template <typename T, int V>
 SOPS_DEVICE void read_shared(const T* from, Cells<T, V>& cells) {
@@ -184,14 +184,14 @@ struct Columns {
     columns.end[1] = !p.wraps[A - 1] && last >= 0 && last < V ? (int)last : -1;
     return columns;
   }
-  template <typename T>
+  template <bool CACHED = false, typename T>
   SOPS_DEVICE Cells<T, V> load(const T* row) const {
     Cells<T, V> cells;
     if constexpr (ALIGNED) {
-      load_vector<T, V>(row + from[0], cells);
+      load_vector<CACHED, T, V>(row + from[0], cells);
     } else {
 #pragma unroll
-      for (int j = 0; j < V; ++j) cells.x[j] = load_number(row + from[j]);
+      for (int j = 0; j < V; ++j) cells.x[j] = load_number<CACHED>(row + from[j]);
     }
     return cells;
   }
@@ -220,11 +220,10 @@ SOPS_DEVICE void beside(const Cells<T, V>& row, Cells<T, V>& west, Cells<T, V>& 
   }
 }
 
-// The same at the ends of the axis: ghosts where there are walls. Whole vectors begin and end at walls.
+// Ghosts at the ends of the axis where there are walls. Whole vectors begin and end at walls.
 template <bool WALLS, typename T, int V, bool ALIGNED, int A>
-SOPS_DEVICE void beside(const Cells<T, V>& row, Cells<T, V>& west, Cells<T, V>& east, const Columns<V, ALIGNED>& columns,
-                        const Grid<T, A>& p) {
-  beside(row, west, east);
+SOPS_DEVICE void walls_beside(const Cells<T, V>& row, Cells<T, V>& west, Cells<T, V>& east,
+                              const Columns<V, ALIGNED>& columns, const Grid<T, A>& p) {
   if constexpr (WALLS) {
     const Wall<T>& wall = p.walls[A - 1];
 #pragma unroll
@@ -233,6 +232,13 @@ SOPS_DEVICE void beside(const Cells<T, V>& row, Cells<T, V>& west, Cells<T, V>& 
       if ((!ALIGNED || k == V - 1) && columns.end[1] == k) east.x[k] = wall.scale[1] * row.x[k] + wall.offset[1];
     }
   }
+}
+
+template <bool WALLS, typename T, int V, bool ALIGNED, int A>
+SOPS_DEVICE void beside(const Cells<T, V>& row, Cells<T, V>& west, Cells<T, V>& east, const Columns<V, ALIGNED>& columns,
+                        const Grid<T, A>& p) {
+  beside(row, west, east);
+  walls_beside<WALLS>(row, west, east, columns, p);
 }
 
 // Neighbours along another axis where the cells are number `i` along it: ghosts beyond walls.
