@@ -11,8 +11,8 @@ from spectralops._cuda.launch import Kernel
 from spectralops._cuda.passes import Passes, passes
 
 __all__ = [
-    "COLUMNS", "FACTOR", "FILTER", "MOST_FACTORS", "Lines", "column_geometry", "columns_kernel", "namespace",
-    "row_geometry", "rows_kernel",
+    "COLUMNS", "FACTOR", "FILTER", "MOST_FACTORS", "Lines", "Planes", "column_geometry", "columns_kernel", "namespace",
+    "plane_geometry",     "row_geometry", "rows_kernel",
 ]  # fmt: skip
 
 FILE = "spectral.cu"
@@ -74,6 +74,43 @@ def column_geometry(n: int, itemsize: int, pairs: bool) -> Lines | None:
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class Planes:
+    """Geometry of the kernel over two axes, whose blocks take rows and columns."""
+
+    row: Lines
+    column: Lines
+
+    @property
+    def shared(self) -> int:
+        """Complex numbers of shared memory of a block."""
+        return max(self.row.passes.padded * self.row.lines, self.column.passes.padded * self.column.lines)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of a multiprocessor that registers leave room for, as `blocks_at_once` of the kernels."""
+        return max(
+            1,
+            (1024 if max(self.row.passes.points, self.column.passes.points) <= EASY_POINTS else 512)
+            // self.row.threads,
+        )
+
+
+def plane_geometry(rows: int, row_length: int, itemsize: int, pairs: bool) -> Planes | None:
+    """Rows and columns by blocks of one size: the widest tile of columns whose threads hold few points."""
+    found = []
+    width = 64 // itemsize
+    while width > 1:
+        column = passes(rows, itemsize, width, pairs, MOST_THREADS // width)
+        row = column and passes(row_length, itemsize, 1, False, MOST_THREADS, column.threads * width)
+        if column is not None and row is not None:
+            planes = Planes(Lines(row, column.threads * width // row.threads), Lines(column, width))
+            if planes.shared * 2 * itemsize <= SHARED_BYTES:
+                found.append(planes)
+        width //= 2
+    return next((p for p in found if max(p.row.passes.points, p.column.passes.points) <= EASY_POINTS), None)
+
+
 def rows_kernel(
     name: str,
     real: str,
@@ -120,6 +157,8 @@ def columns_kernel(
     )
 
 
+# Points of a thread up to which a multiprocessor holds 1024 threads.
+EASY_POINTS = 16
 COMPLEX_BYTES = {"float": 8, "double": 16}
 
 

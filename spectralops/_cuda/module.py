@@ -85,7 +85,7 @@ def _compile(kernel: Kernel, shared_limit: int) -> Any:
     )
     found = module.get_function(kernel.name)
     if kernel.shared > STATIC_SHARED_BYTES:
-        found.max_dynamic_shared_size_bytes = shared_limit
+        found.max_dynamic_shared_size_bytes = shared_limit - found.shared_size_bytes
     return found
 
 

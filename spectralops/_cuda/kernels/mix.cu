@@ -64,21 +64,35 @@ __global__ __launch_bounds__(32 * WARPS_BATCH* WARPS_OUT) void mix(const Complex
   const index_t b0 = (index_t)blockIdx.z * SAMPLES, o0 = (index_t)blockIdx.y * CHANNELS;
   const index_t in = (index_t)a.in, chunks = (in + CHUNK - 1) / CHUNK;
 
+  // Each warp fetches the same rows of every chunk: samples of x first, then channels of w.
+  constexpr int MINE = (ROWS + WARPS - 1) / WARPS;
+  const Complex<T>* from[MINE];
+  index_t step[MINE];
+#pragma unroll
+  for (int m = 0; m < MINE; ++m) {
+    const int row = m * WARPS + warp;
+    const bool sample = row < SAMPLES;
+    const index_t number = sample ? b0 + row : o0 + row - SAMPLES;
+    const bool there = row < ROWS && number < (index_t)(sample ? a.batch : a.out);
+    step[m] = sample ? modes : (index_t)a.weight_in;
+    from[m] = !there ? nullptr : sample ? x + number * in * modes + k : w + number * (index_t)a.weight_out + k;
+  }
   auto fetch = [&](index_t chunk) {
     if (chunk < chunks) {
-      Complex<T>* stage = shared + chunk % STAGES * (CHUNK * ROWS * 32) + lane;
+      Complex<T>* stage = shared + chunk % STAGES * (CHUNK * ROWS * 32) + warp * 32 + lane;
 #pragma unroll
-      for (int r = warp; r < CHUNK * ROWS; r += WARPS) {
-        const int row = r % ROWS;
-        const index_t i = chunk * CHUNK + r / ROWS;
-        const bool sample = row < SAMPLES;
-        const index_t number = sample ? b0 + row : o0 + row - SAMPLES;
-        if (i < in && number < (index_t)(sample ? a.batch : a.out)) {
-          const Complex<T>* from =
-              sample ? x + (number * in + i) * modes : w + i * (index_t)a.weight_in + number * (index_t)a.weight_out;
-          copy_ahead(stage + r * 32, from + k);
-        } else {
-          stage[r * 32] = {0, 0};
+      for (int m = 0; m < MINE; ++m) {
+        if (MINE * WARPS != ROWS && m * WARPS + warp >= ROWS) continue;
+        const Complex<T>* next = from[m] == nullptr ? nullptr : from[m] + chunk * CHUNK * step[m];
+#pragma unroll
+        for (int i = 0; i < CHUNK; ++i) {
+          Complex<T>* to = stage + (i * ROWS + m * WARPS) * 32;
+          if (next != nullptr && chunk * CHUNK + i < in) {
+            copy_ahead(to, next);
+            next += step[m];
+          } else {
+            *to = {0, 0};
+          }
         }
       }
     }
