@@ -1,0 +1,380 @@
+"""Explicit steps of the CUDA backend: how arrays are laid out and cut up, and several levels a pass, bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cuda_on_host
+import numpy as np
+import pytest
+from cuda_on_host import BACKEND, HostRunner, backend
+
+import spectralops as so
+from spectralops import _dispatch
+from spectralops._cuda import marches, steps
+from spectralops._cuda.launch import Device, Kernel
+from spectralops._cuda.marches import March
+from spectralops._cuda.stages import Layout, Stages
+
+on_host = pytest.mark.skipif(not cuda_on_host.available(), reason="no g++")
+WALLS = ((so.Dirichlet(0.5), so.Neumann(-0.25)), (so.Robin(0.5, 1.0), so.Reflect()))
+HELD = ((so.Hold(), so.Outflow()), (so.Reflect(), so.Hold()))
+PERIODIC = (so.Periodic(), so.Periodic())
+BOUNDARIES = {"periodic": PERIODIC, "walls": WALLS, "held": HELD, "mixed": (so.Periodic(), HELD[1])}
+H200 = Device(0, 132, 232448, 60 << 20)
+
+
+class Recorder(HostRunner):
+    """Notes launches without running them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arguments: list[tuple[Any, ...]] = []
+
+    def launch(self, kernel: Kernel, *arguments: Any) -> None:
+        self.launched.append(kernel)
+        self.arguments.append(arguments)
+
+
+def bits(array: np.ndarray) -> np.ndarray:
+    return array.view(f"u{array.itemsize}")
+
+
+def assert_same(call: Any, template: str) -> HostRunner:
+    """The kernels on the host give the bits of NumPy, by the kernel of this name."""
+    expected = call("numpy")
+    with backend() as runner:
+        found = call(BACKEND)
+    assert np.array_equal(bits(found), bits(expected))
+    assert {kernel.name.partition("<")[0] for kernel in runner.launched} == {template}
+    return runner
+
+
+@on_host
+class TestMarches:
+    @pytest.mark.parametrize("bc", BOUNDARIES.values(), ids=BOUNDARIES)
+    def test_planes(self, rng, bc: Any) -> None:
+        u = rng.standard_normal((2, 37, 200)).astype(np.float32)
+        assert_same(lambda b: so.diffusion_step(u, 0.5, 0.02, 1.0, bc=bc, steps=7, backend=b), "march_plane")
+
+    @pytest.mark.parametrize("bc", ["periodic", "held"])
+    def test_planes_once(self, rng, bc: str) -> None:
+        u = rng.standard_normal((2, 37, 200)).astype(np.float32)
+        assert_same(
+            lambda b: so.diffusion_step(u, 0.5, 0.02, 1.0, bc=BOUNDARIES[bc], steps=1, backend=b), "sweep_plane"
+        )
+
+    @pytest.mark.parametrize("size", [1, 2, 31, 77])
+    @pytest.mark.parametrize("bc", ["periodic", "walls"])
+    def test_columns_that_fill_no_vector(self, rng, size: int, bc: str) -> None:
+        u = rng.standard_normal((5, size))
+        for count in (1, 3):
+            template = "march_plane" if count > 1 else "sweep_plane"
+            assert_same(
+                lambda b, count=count: so.diffusion_step(u, 0.5, 0.02, 1.0, bc=BOUNDARIES[bc], steps=count, backend=b),
+                template,
+            )
+
+    def test_memory_that_starts_between_vectors(self, rng) -> None:
+        u = rng.standard_normal(8 * 64 + 1).astype(np.float32)[1:].reshape(8, 64)
+        assert_same(lambda b: so.diffusion_step(u, 0.5, 0.02, 1.0, steps=3, backend=b), "march_plane")
+
+    def test_many_passes_in_one_launch(self, rng) -> None:
+        u = rng.standard_normal((40, 48)).astype(np.float32)
+        runner = assert_same(
+            lambda b: so.diffusion_step(u, 0.5, 0.02, 1.0, bc=WALLS, steps=27, backend=b), "march_plane"
+        )
+        assert [kernel.cooperative for kernel in runner.launched] == [True, False]  # 3 * 8 and 3 steps
+
+    def test_burgers_and_a_source(self, rng) -> None:
+        u = rng.standard_normal((20, 36)).astype(np.float32)
+
+        def call(b: str) -> np.ndarray:
+            return so.diffuse_convect_step(
+                u, 0.5, 0.02, 1.0, bc=WALLS, steps=5, source=0.5, on_unstable="ignore", backend=b
+            )
+
+        assert_same(call, "march_plane")
+
+    @pytest.mark.parametrize("scheme", ["upwind", "central"])
+    def test_winds(self, rng, scheme: str) -> None:
+        u = rng.standard_normal((20, 36)).astype(np.float32)
+
+        def call(b: str) -> np.ndarray:
+            return so.diffuse_convect_step(
+                u, 0.5, 0.02, 1.0, velocity=(1.0, -2.0), scheme=scheme, steps=4, on_unstable="ignore", backend=b
+            )
+
+        assert_same(call, "march_plane")
+
+    def test_a_wind_along_one_axis(self, rng) -> None:
+        u = rng.standard_normal((9, 12)).astype(np.float32)
+
+        def call(b: str) -> np.ndarray:
+            return so.convection_step(u, (1.0, 0.0), 0.5, 0.02, bc=WALLS, steps=4, backend=b)
+
+        assert_same(call, "march_plane")
+
+    @pytest.mark.parametrize("bc", ["periodic", "walls", "held"])
+    @pytest.mark.parametrize("count", [1, 20])
+    def test_lines(self, rng, bc: str, count: int) -> None:
+        u = rng.standard_normal((3, 400)).astype(np.float32)
+        side = BOUNDARIES[bc][:1]
+        assert_same(
+            lambda b: so.diffusion_step(u, 0.5, 0.02, 1.0, axes=-1, bc=side, steps=count, backend=b), "march_line"
+        )
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    @pytest.mark.parametrize("count", [1, 5])
+    def test_volumes(self, rng, dtype: str, count: int) -> None:
+        u = rng.standard_normal((2, 7, 33, 68)).astype(dtype)
+        bc = (*WALLS, HELD[0])
+        assert_same(
+            lambda b: so.diffusion_step(u, 0.5, 0.01, 1.0, axes=(1, 2, 3), bc=bc, steps=count, backend=b),
+            "march_volume",
+        )
+
+    def test_wide_indices(self, rng, monkeypatch: pytest.MonkeyPatch) -> None:
+        from spectralops import _checks
+
+        monkeypatch.setattr(_checks, "index_bits", lambda *shapes: 64)
+        u = rng.standard_normal((9, 40)).astype(np.float32)
+        runner = assert_same(lambda b: so.diffusion_step(u, 0.5, 0.02, 1.0, steps=3, backend=b), "march_plane")
+        assert "-DINDEX_T=long long" in runner.launched[0].options
+
+
+def step_plan(shape: tuple[int, ...], **options: Any) -> Any:
+    count = min(len(shape), 3)
+    options = {"axes": tuple(range(len(shape) - count, len(shape)))} | options
+    return so.plan_diffusion_step(shape, "float32", 1.0, 0.1, 1.0, device="cuda", **options)
+
+
+class TestWhatMarches:
+    @pytest.mark.parametrize(
+        ("options", "covered"),
+        [
+            ({}, True),
+            ({"steps": 9, "source": 1.0}, True),
+            ({"axes": (0,)}, False),
+            ({"source": np.ones((8, 8), np.float32)}, False),
+            ({"mask": np.ones((8, 8), bool)}, False),
+        ],
+        ids=["plain", "source", "first-axis", "source-field", "mask"],
+    )
+    def test_diffusion(self, options: dict[str, Any], covered: bool) -> None:
+        assert March.covers(step_plan((8, 8), **options)) == covered
+
+    @pytest.mark.parametrize(
+        ("term", "covered"),
+        [
+            (so.Advection(1.0), True),
+            (so.Advection(1.0, "upwind3"), False),
+            (so.SelfAdvection("central"), True),
+            (so.SelfAdvection("central", "flux"), False),
+            (so.SelfAdvection("upwind"), False),
+        ],
+        ids=str,
+    )
+    def test_terms(self, term: Any, covered: bool) -> None:
+        plan = so.plan_pde_step(
+            (8,), "float32", 1.0, 0.1, [so.Diffusion(0.5), term], device="cuda", on_unstable="ignore"
+        )
+        assert March.covers(plan) == covered
+
+    def test_other_integrators_do_not(self) -> None:
+        plan = so.plan_pde_step((8,), "float32", 1.0, 0.1, so.Diffusion(1.0), integrator="rk2", device="cuda")
+        assert not March.covers(plan)
+
+    @pytest.mark.parametrize(
+        ("options", "words"), [({}, "up to 8 steps per pass"), ({"axes": 0}, "one pass over memory")]
+    )
+    def test_is_said(self, options: dict[str, Any], words: str) -> None:
+        assert words in step_plan((8, 8), **options).explain()
+
+    @pytest.mark.parametrize("method", ["spectral", "auto"])
+    def test_the_spectral_method_runs_on_cupy(self, method: str) -> None:
+        assert step_plan((8, 8), method=method, steps=200).backend == "cupy"
+
+    def test_functions_run_on_cupy(self) -> None:
+        term = so.Pointwise(lambda u: u)
+        plan = so.plan_pde_step((8,), "float32", 1.0, 0.1, term, device="cuda")
+        assert plan.backend == "cupy"
+        message = r"backend is 'cuda', but must be 'cupy' for this step: a function of the caller's is no kernel$"
+        with pytest.raises(so.UnsupportedError, match=message):
+            so.plan_pde_step((8,), "float32", 1.0, 0.1, term, device="cuda", backend="cuda")
+
+
+class TestCutting:
+    def test_levels_are_shared_evenly(self) -> None:
+        passes = March(step_plan((4096, 4096), steps=20)).passes(H200, True)
+        assert [one.levels for one in passes] == [6, 7, 7]
+        assert [one.passes for one in passes] == [1, 1, 1]
+
+    def test_small_fields_advance_in_one_launch(self) -> None:
+        first, rest = March(step_plan((512, 512), steps=259)).passes(H200, True)
+        assert (first.levels, first.passes, first.kernel.cooperative) == (8, 32, True)
+        assert (rest.levels, rest.passes, rest.kernel.cooperative) == (3, 1, False)
+        assert first.kernel.grid[0] <= marches.RESIDENT_BLOCKS * H200.multiprocessors
+
+    def test_units_cover_the_grid(self) -> None:
+        (one,) = March(step_plan((3, 500, 1000), axes=(1, 2), steps=8)).passes(H200, True)
+        grid = one.grid
+        assert grid["n"].tolist() == [500, 1000]
+        assert grid["height"] * grid["chunks"] >= 500 > grid["height"] * (grid["chunks"] - 1)
+        assert grid["strips"] == -(-1000 // (4 * 32 - 2 * 8))
+        assert grid["units"] == 3 * grid["chunks"] * grid["strips"]
+        assert one.kernel.grid == (-(-int(grid["units"]) // 4),)
+
+    def test_volumes(self) -> None:
+        (one,) = March(step_plan((64, 100, 120), steps=2)).passes(H200, True)
+        shape = marches.SHAPES[3, 4, False]
+        assert one.grid["tiles"] == -(-100 // (shape.warps * shape.rows - 4))
+        assert one.kernel.block == (32 * shape.warps,)
+        assert one.kernel.shared == 2 * 2 * shape.warps * 2 * 32 * shape.width * 4
+
+    def test_schedules_are_kept(self) -> None:
+        march = March(step_plan((8, 8)))
+        assert march.passes(H200, True) is march.passes(H200, True)
+        assert "true, false" in march.passes(H200, True)[0].kernel.name
+        assert "false, false" in march.passes(H200, False)[0].kernel.name
+
+    @pytest.mark.parametrize(
+        ("n", "columns", "expected"),
+        [(8, 1, 4), (1, 1, 1), (400, 4, 10), (400, 40, 100)],
+        ids=["few", "one", "fewer-than-slots", "as-many-as-slots"],
+    )
+    def test_height(self, n: int, columns: int, expected: int) -> None:
+        assert marches._height(n, columns, 2, 160, 1) == expected
+
+
+class TestLayout:
+    def test_axes_that_are_not_stepped_merge(self) -> None:
+        layout = Layout.of((2, 3, 8, 5), (3,), ())
+        assert layout == Layout((48, 5), {3: 1}, ())
+
+    def test_stepped_axes_stay(self) -> None:
+        assert Layout.of((5, 2, 3, 1, 6), (0, 4), ()) == Layout((5, 6, 6), {0: 0, 4: 2}, ())
+
+    def test_strides_of_coefficients_keep_axes_apart(self) -> None:
+        field = np.zeros((2, 1, 8))
+        assert Layout.of((2, 3, 8), (2,), (field,)) == Layout((2, 3, 8), {2: 2}, ((8, 0, 1),))
+
+    def test_missing_axes_broadcast(self) -> None:
+        assert Layout.of((4, 6), (0, 1), (np.zeros(6, np.float32),)).strides == ((0, 1),)
+
+
+class TestStages:
+    def test_a_linear_step(self) -> None:
+        plan = so.plan_pde_step(
+            (4, 6), "float32", 0.5, 0.1, [so.Diffusion(0.5), so.Source(3.0)], integrator="rk2", device="cuda"
+        )
+        stages = Stages(plan, Layout.of((4, 6), (0, 1), ()))
+        kernel = stages.kernel("heun")
+        assert kernel.name == (
+            "stage<float, Sizes<2, 1, 1, 1, 3>, -1, 1, Update<Linear<Weight<2>, Tap<1, -1, 1, Weight<0>>, "
+            "Tap<0, -1, 1, Weight<1>>>, Source<0, -1, float>>>"
+        )
+        assert (kernel.grid, kernel.block) == ((1, 1), (32, 8))
+        assert kernel.options == ("-fmad=false", "-DINDEX_T=int")
+        assert sorted(stages.values["weights"].tolist()) == pytest.approx([-0.8, 0.2, 0.2])
+        assert stages.values["numbers"].tolist() == pytest.approx([0.3])
+        assert stages.values["shape"].tolist() == [4, 6]
+        assert stages.values["stride"].tolist() == [6, 1]
+        assert stages.values["rows"] == 4
+
+    def test_ghosts(self) -> None:
+        plan = step_plan((4, 6), bc=((so.Dirichlet(1.0), so.Reflect()), so.Periodic()))
+        ghosts = Stages(plan, Layout.of((4, 6), (0, 1), ())).values["ghosts"]
+        assert ghosts["cell"][:, :, 0].tolist() == [[0, 3], [5, 0]]
+        assert ghosts["scale"][:, :, 0].tolist() == [[-1.0, 1.0], [1.0, 1.0]]
+        assert ghosts["offset"][0, 0, 0] == 2.0
+        assert np.signbit(ghosts["offset"][0, 1, 0])
+
+    def test_plans_are_prepared_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(steps, "CAPACITY", 2)
+        steps._prepared.clear()
+        with backend(Recorder()) as runner:
+            u = np.zeros((4, 8), np.float32)
+            for dt in (0.1, 0.1, 0.125, 0.0625):
+                so.diffusion_step(u, 1.0, dt, 1.0, backend=BACKEND)
+            assert len(steps._prepared) == 2
+            assert runner.arguments[0][-1] is runner.arguments[1][-1]
+        steps._prepared.clear()
+
+
+def on_device(function: Any, u: np.ndarray, *fields: np.ndarray, **options: Any) -> np.ndarray:
+    cupy = pytest.importorskip("cupy")
+    return function(cupy.asarray(u), *map(cupy.asarray, fields), **options).get()
+
+
+@pytest.mark.gpu
+class TestOnDevice:
+    @pytest.mark.parametrize("bc", BOUNDARIES.values(), ids=BOUNDARIES)
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    @pytest.mark.parametrize(("shape", "count"), [((300, 500), 1), ((300, 500), 37), ((3, 1030, 515), 11)], ids=str)
+    def test_equals_numpy_to_the_bit(self, rng, shape: Any, count: int, dtype: str, bc: Any) -> None:
+        u = rng.standard_normal(shape).astype(dtype)
+
+        def call(x: Any, **tail: Any) -> Any:
+            return so.diffusion_step(x, 0.5, 0.05, 1.0, bc=bc, axes=(-2, -1), steps=count, **tail)
+
+        assert np.array_equal(bits(on_device(call, u)), bits(call(u, backend="numpy")))
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_volumes(self, rng, dtype: str) -> None:
+        u = rng.standard_normal((70, 90, 140)).astype(dtype)
+
+        def call(x: Any, **tail: Any) -> Any:
+            bc = (*WALLS, HELD[0])
+            return so.diffusion_step(x, 0.5, 0.01, 1.0, bc=bc, axes=(0, 1, 2), steps=5, **tail)
+
+        assert np.array_equal(bits(on_device(call, u)), bits(call(u, backend="numpy")))
+
+    def test_rows_beyond_2_to_the_31_elements(self) -> None:
+        cupy = pytest.importorskip("cupy")
+        shape = (46400, 46400)
+        u = cupy.empty(shape, np.float32)
+        for first in range(0, shape[0], 4640):
+            u[first : first + 4640] = cupy.random.standard_normal((4640, shape[1]), dtype=np.float32)
+        plan = so.plan_diffusion_step(shape, "float32", 1.0, 0.1, 1.0, steps=2, device="cuda")
+        assert plan.index_bits == 64
+        found = plan(u)
+        rows = slice(shape[0] - 12, shape[0])
+        expected = so.diffusion_step(u[rows].get(), 1.0, 0.1, 1.0, steps=2, backend="numpy")
+        assert np.array_equal(found[rows].get()[2:-2], expected[2:-2])
+
+    def test_a_captured_graph_replays(self, rng) -> None:
+        cupy = pytest.importorskip("cupy")
+        u = cupy.asarray(rng.standard_normal((128, 256)).astype(np.float32))
+        out = cupy.empty_like(u)
+        plan = so.plan_diffusion_step(u.shape, "float32", 1.0, 0.1, 1.0, steps=40, device="cuda")
+        expected = plan(u).get()
+        stream = cupy.cuda.Stream(non_blocking=True)
+        with stream:
+            plan(u, out=out)
+            stream.synchronize()
+            stream.begin_capture()
+            plan(u, out=out)
+            graph = stream.end_capture()
+            for _ in range(2):
+                out.fill(0)
+                graph.launch()
+            stream.synchronize()
+        assert np.array_equal(out.get(), expected)
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_sums_are_conserved_over_many_steps(self, rng, dtype: str) -> None:
+        cupy = pytest.importorskip("cupy")
+        u = cupy.asarray(1.0 + rng.random((256, 256)), dtype=dtype)
+        before = float(u.sum(dtype=np.float64))
+        found = so.diffusion_step(u, 1.0, 0.2, 1.0, bc=so.Reflect(), steps=10_000)
+        drift = abs(float(found.sum(dtype=np.float64)) - before) / before
+        # Each step rounds each cell by half an eps at most, at random in float64, one-sided at worst.
+        assert drift <= 10_000 * np.finfo(dtype).eps / 2
+
+    def test_takes_the_kernels_by_default(self) -> None:
+        cupy = pytest.importorskip("cupy")
+        plans = []
+        with _dispatch.observe(lambda plan, arrays, result: plans.append(plan)):
+            so.diffusion_step(cupy.zeros((4, 4)), 1.0, 0.1, 1.0)
+        assert plans[0].backend == "cuda"
