@@ -11,8 +11,8 @@ from spectralops._cuda.launch import Kernel
 from spectralops._cuda.passes import Passes, passes
 
 __all__ = [
-    "COLUMNS", "FACTOR", "FILTER", "MOST_FACTORS", "Lines", "Planes", "column_geometry", "columns_kernel", "namespace",
-    "plane_geometry",     "row_geometry", "rows_kernel",
+    "COLUMNS", "FACTOR", "FILTER", "MOST_FACTORS", "Lines", "column_geometry", "columns_kernel", "namespace",
+        "row_geometry", "rows_kernel",
 ]  # fmt: skip
 
 FILE = "spectral.cu"
@@ -63,52 +63,24 @@ def row_geometry(n: int, itemsize: int) -> Lines | None:
     return Lines(found, lines) if lines and found.threads <= MOST_THREADS else None
 
 
-def column_geometry(n: int, itemsize: int, pairs: bool) -> Lines | None:
-    """As many neighbouring columns a block as fit, up to 128 bytes of them."""
-    width = 64 // itemsize
-    while width:
-        found = passes(n, itemsize, width, pairs, MOST_THREADS // width)
-        if found is not None and found.padded * width * 2 * itemsize <= SHARED_BYTES:
+def column_geometry(n: int, itemsize: int, pairs: bool, shared_bytes: int = SHARED_BYTES) -> Lines | None:
+    """As many neighbouring columns a block as fit, up to 128 bytes of them.
+
+    Where long columns leave room for few of them, a block takes all that the device has.
+    """
+    for width, threads, room in _tiles(64 // itemsize, shared_bytes):
+        found = passes(n, itemsize, width, pairs, threads // width)
+        if found is not None and found.padded * width * 2 * itemsize <= room:
             return Lines(found, width)
-        width //= 2
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Planes:
-    """Geometry of the kernel over two axes, whose blocks take rows and columns."""
-
-    row: Lines
-    column: Lines
-
-    @property
-    def shared(self) -> int:
-        """Complex numbers of shared memory of a block."""
-        return max(self.row.passes.padded * self.row.lines, self.column.passes.padded * self.column.lines)
-
-    @property
-    def blocks(self) -> int:
-        """Blocks of a multiprocessor that registers leave room for, as `blocks_at_once` of the kernels."""
-        return max(
-            1,
-            (1024 if max(self.row.passes.points, self.column.passes.points) <= EASY_POINTS else 512)
-            // self.row.threads,
-        )
-
-
-def plane_geometry(rows: int, row_length: int, itemsize: int, pairs: bool) -> Planes | None:
-    """Rows and columns by blocks of one size: the widest tile of columns whose threads hold few points."""
-    found = []
-    width = 64 // itemsize
-    while width > 1:
-        column = passes(rows, itemsize, width, pairs, MOST_THREADS // width)
-        row = column and passes(row_length, itemsize, 1, False, MOST_THREADS, column.threads * width)
-        if column is not None and row is not None:
-            planes = Planes(Lines(row, column.threads * width // row.threads), Lines(column, width))
-            if planes.shared * 2 * itemsize <= SHARED_BYTES:
-                found.append(planes)
-        width //= 2
-    return next((p for p in found if max(p.row.passes.points, p.column.passes.points) <= EASY_POINTS), None)
+def _tiles(widest: int, shared_bytes: int) -> list[tuple[int, int, int]]:
+    """Columns, threads and shared memory of a block, the best first."""
+    usual = [(widest >> k, MOST_THREADS, SHARED_BYTES) for k in range(widest.bit_length())]
+    whole = [(width, 2 * MOST_THREADS, shared_bytes) for width, _, _ in usual]
+    # Below 64 bytes at a time, reading is slower than having one block on a multiprocessor.
+    return [*usual[:2], *(tile for pair in zip(whole[1:], usual[1:], strict=True) for tile in pair)]
 
 
 def rows_kernel(
@@ -157,8 +129,6 @@ def columns_kernel(
     )
 
 
-# Points of a thread up to which a multiprocessor holds 1024 threads.
-EASY_POINTS = 16
 COMPLEX_BYTES = {"float": 8, "double": 16}
 
 

@@ -63,11 +63,6 @@ class Passes:
         return np.concatenate([np.zeros(0, complex), *parts])
 
     @property
-    def points(self) -> int:
-        """Points that a thread holds at most."""
-        return max(-(-self.size // r // self.threads) * r for r in self.radices)
-
-    @property
     def reversed_at(self) -> int:
         """Where the factors of the reversed radices begin in the table."""
         return self.size - self.radices[0]
@@ -124,13 +119,11 @@ def _arithmetic(radix: int) -> float:
 
 
 @lru_cache(maxsize=1024)
-def passes(
-    n: int, itemsize: int, stride: int = 1, pairs: bool = False, most_threads: int = 1024, block: int = 0
-) -> Passes | None:
+def passes(n: int, itemsize: int, stride: int = 1, pairs: bool = False, most_threads: int = 1024) -> Passes | None:
     """The cheapest way to transform n points of real numbers of `itemsize` bytes, None where none fits.
 
     `stride` transforms are interleaved in shared memory. With `pairs` a thread must hold points 2i and 2i + 1 before
-    the first pass (and after the last one of the inverse). The threads divide a `block` of so many if it is given.
+    the first pass (and after the last one of the inverse).
     """
     if n == 1:
         return None if pairs else Passes((1,), 1, stride)
@@ -150,7 +143,7 @@ def passes(
             if pairs and (each[0] % 2 or butterflies[0] % threads):
                 continue
             held = max(e * r for e, r in zip(each, radices, strict=True))
-            if held > points or threads > most_threads or (block and block % threads):
+            if held > points or threads > most_threads:
                 continue
             cost = 2 * LOAD * _waste(each[0], radices[0], threads, n)
             if stride == 1:  # neighbouring threads read neighbouring points: fewer than a warp of them waste bandwidth

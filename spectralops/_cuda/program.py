@@ -5,7 +5,6 @@ What a call costs on the host is one copy of a small buffer of arguments and one
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,12 +31,9 @@ class Address:
 
 @dataclass(slots=True)
 class Step:
-    """One launch: arguments as 8-byte words, where each begins, and which words are addresses.
+    """One launch: arguments as 8-byte words, where each begins, and which words are addresses."""
 
-    Without a kernel: so many bytes at an address are set to zero.
-    """
-
-    kernel: Kernel | None
+    kernel: Kernel
     words: list[np.ndarray[Any, Any]]
     addresses: list[tuple[int, int, Address]]  # argument, word in it, address
 
@@ -63,10 +59,6 @@ class Program:
                 words.append(np.atleast_1d(np.asarray(value)).view(np.uint64).copy())
         self.steps.append(Step(kernel, words, places))
 
-    def clear(self, at: Address, nbytes: int) -> None:
-        """Append setting memory to zero."""
-        self.steps.append(Step(None, [np.zeros(1, np.uint64), np.array([nbytes], np.uint64)], [(0, 0, at)]))
-
     def run(self, runner: Runner, addresses: list[int]) -> None:
         """Launch everything with these addresses in the slots."""
         if runner is launch.cuda_runner:
@@ -76,10 +68,7 @@ class Program:
             words = [each.copy() for each in step.words]
             for argument, word, at in step.addresses:
                 words[argument][word] = addresses[at.slot] + at.shift
-            if step.kernel is None:
-                ctypes.memset(int(words[0][0]), 0, int(words[1][0]))
-            else:
-                runner.launch(step.kernel, *(_argument(each) for each in words))
+            runner.launch(step.kernel, *(_argument(each) for each in words))
 
     def _launch(self, runner: Runner, addresses: list[int]) -> None:
         import cupy
@@ -94,9 +83,6 @@ class Program:
         pointers = ready.pointers + np.uint64(words.__array_interface__["data"][0])
         first = pointers.__array_interface__["data"][0]
         for function, geometry, offset in ready.calls:
-            if function == 0:
-                cupy.cuda.runtime.memsetAsync(int(words[offset]), 0, int(words[offset + 1]), stream)
-                continue
             launch_kernel(function, *geometry, stream, first + offset, 0)
 
 
@@ -127,14 +113,6 @@ class _Ready:
         self.functions = []
         for step in program.steps:
             kernel = step.kernel
-            if kernel is None:
-                self.calls.append((0, (), count))
-                places.append(count)
-                slots.append(step.addresses[0][2].slot)
-                shifts.append(step.addresses[0][2].shift)
-                words += step.words
-                count += 2
-                continue
             function = module.function(kernel, device.index, device.shared_bytes).kernel
             self.functions.append(function)  # keeps its module loaded
             geometry = (*(kernel.grid + (1, 1))[:3], *(kernel.block + (1, 1))[:3], kernel.shared)

@@ -17,6 +17,7 @@ from spectralops._cuda import launch
 from spectralops._cuda.geometry import (
     COLUMNS,
     FILTER,
+    SHARED_BYTES,
     Lines,
     column_geometry,
     columns_kernel,
@@ -55,8 +56,8 @@ TILES = [
     (1, 1, 1, 1),
 ]
 # Channels on their way through shared memory: stages, and bytes of one of them.
-STAGES = 4
-STAGE_BYTES = 16 * 1024
+STAGES = 3
+STAGE_BYTES = 32 * 1024
 # Scratch arrays begin at multiples of this, so that every access of theirs is aligned.
 ALIGNMENT = 256
 
@@ -76,7 +77,9 @@ class Side:
         return (*self.columns, self.row)
 
 
-def _side(sizes: tuple[int, ...], channels: int, plan: SpectralConvPlan, itemsize: int) -> Side | str:
+def _side(
+    sizes: tuple[int, ...], channels: int, plan: SpectralConvPlan, itemsize: int, shared_bytes: int
+) -> Side | str:
     """How one side is transformed, or in words why it is not."""
     for n in sizes:
         if factors(n) is None:
@@ -91,7 +94,8 @@ def _side(sizes: tuple[int, ...], channels: int, plan: SpectralConvPlan, itemsiz
     middle = len(sizes) - 2
     for form in ("PAIRS", "HALF") if plan.halved else ("FULL",):
         columns = [
-            column_geometry(n, itemsize, form == "PAIRS" and axis == middle) for axis, n in enumerate(sizes[:-1])
+            column_geometry(n, itemsize, form == "PAIRS" and axis == middle, shared_bytes)
+            for axis, n in enumerate(sizes[:-1])
         ]
         found = tuple(each for each in columns if each is not None)
         if len(found) == len(columns):
@@ -99,14 +103,14 @@ def _side(sizes: tuple[int, ...], channels: int, plan: SpectralConvPlan, itemsiz
     return f"lengths {sizes[:-1]} do not fit a block"
 
 
-def _sides(plan: SpectralConvPlan) -> tuple[Side, Side] | str:
+def _sides(plan: SpectralConvPlan, shared_bytes: int = SHARED_BYTES) -> tuple[Side, Side] | str:
     if not 1 <= len(plan.axes) <= 3:
         return f"kernels take 1 to 3 axes, not {len(plan.axes)}"
     itemsize = _itemsize(plan)
-    before = _side(plan.in_sizes, plan.channels[0], plan, itemsize)
+    before = _side(plan.in_sizes, plan.channels[0], plan, itemsize, shared_bytes)
     if isinstance(before, str):
         return before
-    after = _side(plan.out_sizes, plan.channels[1], plan, itemsize)
+    after = _side(plan.out_sizes, plan.channels[1], plan, itemsize, shared_bytes)
     return after if isinstance(after, str) else (before, after)
 
 
@@ -134,8 +138,8 @@ def _words(side: Side) -> str:
     return " x ".join("*".join(map(str, each.passes.radices)) for each in side.lines)
 
 
-def _required(plan: SpectralConvPlan) -> tuple[Side, Side]:
-    sides = _sides(plan)
+def _required(plan: SpectralConvPlan, shared_bytes: int = SHARED_BYTES) -> tuple[Side, Side]:
+    sides = _sides(plan, shared_bytes)
     if isinstance(sides, str):
         raise UnsupportedError(f"{plan.op}: backend is {plan.backend!r}, but must be one without kernels: {sides}")
     return sides
@@ -171,7 +175,7 @@ def _ready(plan: SpectralConvPlan, runner: Runner, xp: Any) -> Prepared:
     key = (id(plan), device.index)
     found = _prepared.get(key)
     if found is None or found.plan is not plan:
-        found = _prepared[key] = Prepared(plan, xp, device.multiprocessors)
+        found = _prepared[key] = Prepared(plan, xp, device)
         while len(_prepared) > KEPT_PROGRAMS:
             _prepared.popitem(last=False)
     return found
@@ -183,10 +187,10 @@ X, WEIGHT, OUT, SPACE, TABLES = range(5)
 class Prepared:
     """The program of a plan: launches, scratch memory and twiddle factors."""
 
-    def __init__(self, plan: SpectralConvPlan, xp: Any, multiprocessors: int) -> None:
+    def __init__(self, plan: SpectralConvPlan, xp: Any, device: launch.Device) -> None:
         self.plan = plan
-        self.before, self.after = _required(plan)
-        self.itemsize, self.multiprocessors = _itemsize(plan), multiprocessors
+        self.before, self.after = _required(plan, device.shared_bytes)
+        self.itemsize, self.multiprocessors = _itemsize(plan), device.multiprocessors
         self.real = "float" if self.itemsize == 4 else "double"
         self.options = (launch.index_option(plan.index_bits),)
         self.program = Program()
@@ -315,5 +319,6 @@ class Prepared:
         rows = chosen[0] * chosen[2] + chosen[1] * chosen[3]
         chunk = max(1, min(8, STAGE_BYTES // (rows * LANES * 2 * self.itemsize)))
         shared = STAGES * chunk * rows * LANES * 2 * self.itemsize
-        name = f"mix<{self.real}, {', '.join(map(str, chosen))}, {chunk}, {STAGES}>"
+        conjugate = "true" if self.plan.transposed else "false"
+        name = f"mix<{self.real}, {', '.join(map(str, chosen))}, {chunk}, {STAGES}, {conjugate}>"
         return Kernel("mix.cu", name, grid(chosen), (LANES * chosen[2] * chosen[3],), shared, self.options)

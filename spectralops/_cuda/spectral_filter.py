@@ -2,7 +2,7 @@
 
 One axis: one kernel. More: the last axis forward, the others forward, the first one forward, multiplied and back in one
 kernel, and the same backwards. The spectrum of a real image lies packed in the memory of the result where its rows pair
-up, so that nothing else is allocated; batches are cut so that it stays in the second-level cache.
+up, so that nothing else is allocated.
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ from spectralops._cuda.geometry import (
     FACTOR,
     FILTER,
     MOST_FACTORS,
+    SHARED_BYTES,
     Lines,
-    Planes,
     column_geometry,
     columns_kernel,
     namespace,
-    plane_geometry,
     row_geometry,
     rows_kernel,
 )
-from spectralops._cuda.launch import Kernel, Runner
+from spectralops._cuda.launch import Runner
 from spectralops._cuda.passes import factors
 from spectralops._cuda.program import Address, Program, address
 from spectralops.errors import UnsupportedError
@@ -40,11 +39,9 @@ if TYPE_CHECKING:
 
 __all__ = ["algorithm", "refusal", "spectral_filter"]
 
-# Images from which on rows and columns share a kernel: before, blocks would wait for each other.
-FEWEST_IMAGES = 4
-PLANES = np.dtype([(name, np.int64) for name in ("images", "lag", "x_image", "spectrum_image", "out_image")])
-# Part of the second-level cache that the spectrum of one slice of a batch may fill.
-CACHE_PART = 0.4
+# Scratch memory that a batch may take before it is cut into slices. Cutting it so that the spectrum stays in cache does
+# not pay: small launches leave multiprocessors idle at their ends.
+SPACE_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,6 @@ class Layout:
     itemsize: int
     row: Lines
     columns: tuple[Lines, ...]  # first axis, then the middle one
-    planes: Planes | None = None  # both axes of two in one kernel
 
     @property
     def stored(self) -> int:
@@ -65,7 +61,7 @@ class Layout:
         return self.sizes[-1] if self.form == "FULL" else self.sizes[-1] // 2 + 1
 
 
-def _layout(plan: SpectralFilterPlan) -> Layout | str:
+def _layout(plan: SpectralFilterPlan, shared_bytes: int = SHARED_BYTES) -> Layout | str:
     """The layout of a plan, or in words why there is none."""
     sizes, real = plan.sizes, plan.grid.halved
     if plan.padded:
@@ -91,12 +87,12 @@ def _layout(plan: SpectralFilterPlan) -> Layout | str:
     middle = len(sizes) - 2
     for form in ("PAIRS", "HALF") if real else ("FULL",):
         columns = tuple(
-            column_geometry(n, itemsize, form == "PAIRS" and axis == middle) for axis, n in enumerate(sizes[:-1])
+            column_geometry(n, itemsize, form == "PAIRS" and axis == middle, shared_bytes)
+            for axis, n in enumerate(sizes[:-1])
         )
         found = tuple(each for each in columns if each is not None)
         if len(found) == len(columns):
-            planes = plane_geometry(*sizes, itemsize, form == "PAIRS") if len(sizes) == 2 and form != "HALF" else None
-            return Layout(form, sizes, plan.batch, itemsize, row, found, planes)
+            return Layout(form, sizes, plan.batch, itemsize, row, found)
     return f"lengths {sizes[:-1]} do not fit a block"
 
 
@@ -106,8 +102,8 @@ def refusal(plan: SpectralFilterPlan) -> str:
     return layout if isinstance(layout, str) else ""
 
 
-def _required(plan: SpectralFilterPlan) -> Layout:
-    layout = _layout(plan)
+def _required(plan: SpectralFilterPlan, shared_bytes: int = SHARED_BYTES) -> Layout:
+    layout = _layout(plan, shared_bytes)
     if isinstance(layout, str):
         raise UnsupportedError(f"{plan.op}: backend is {plan.backend!r}, but must be one without kernels: {layout}")
     return layout
@@ -225,7 +221,7 @@ class Prepared:
     """The program of a plan for factors of given strides."""
 
     def __init__(self, plan: SpectralFilterPlan, symbol: tuple[Any, ...], device: launch.Device, xp: Any) -> None:
-        layout = _required(plan)
+        layout = _required(plan, device.shared_bytes)
         self.plan, self.layout = plan, layout
         rank, d = len(plan.in_shape), len(plan.axes)
         self.moved = plan.axes != tuple(range(rank - d, rank))
@@ -237,9 +233,8 @@ class Prepared:
         self.factors = [factor for factor in found if factor is not None]
         self.tables: list[Any] = []
         self.space_bytes = 0
-        self.in_planes = False
         self.program = Program()
-        _Builder(self, device).build()
+        _Builder(self).build()
         kind = np.complex64 if layout.itemsize == 4 else np.complex128
         self.tables = [xp.asarray(table.astype(kind)) for table in self.host_tables(layout)]
         self.table_addresses = [address(table) for table in self.tables]
@@ -250,8 +245,6 @@ class Prepared:
         scale = half / math.prod(layout.sizes)
         if not layout.columns:
             return [layout.row.passes.table(scale, layout.form == "PAIRS")]
-        if self.in_planes and layout.planes is not None:
-            return [layout.planes.column.passes.table(scale, False), layout.planes.row.passes.table(1.0, False)]
         first = [each.passes.table(1.0 if j else scale, False) for j, each in enumerate(layout.columns)]
         return [*first, layout.row.passes.table(1.0, False)]
 
@@ -282,9 +275,9 @@ X, OUT, SPACE, TABLES = range(4)
 class _Builder:
     """Writes the launches of one plan."""
 
-    def __init__(self, prepared: Prepared, device: launch.Device) -> None:
+    def __init__(self, prepared: Prepared) -> None:
         plan, layout = prepared.plan, prepared.layout
-        self.prepared, self.layout, self.device = prepared, layout, device
+        self.prepared, self.layout = prepared, layout
         self.options = (launch.index_option(plan.index_bits),)
         self.real = "float" if layout.itemsize == 4 else "double"
         self.complex_bytes = 2 * layout.itemsize
@@ -356,61 +349,12 @@ class _Builder:
             self.rows("rows_filter", Address(X), Address(OUT), layout.batch, fused=True)
             return
         spectrum = math.prod(layout.sizes[:-1]) * layout.stored * self.complex_bytes
-        at_once = max(1, int(self.device.l2_bytes * CACHE_PART) // spectrum)
-        at_once = -(-layout.batch // -(-layout.batch // at_once))
-        if self.in_one_kernel(spectrum):
-            return
         separate = layout.form == "HALF" or (layout.form == "PAIRS" and len(layout.sizes) == 3)
+        at_once = max(1, SPACE_BYTES // spectrum) if separate else layout.batch
+        at_once = -(-layout.batch // -(-layout.batch // at_once))
         self.prepared.space_bytes = at_once * spectrum if separate else 0
         for start in range(0, layout.batch, at_once):
             self.slice(start, min(at_once, layout.batch - start), separate)
-
-    def in_one_kernel(self, spectrum_bytes: int) -> bool:
-        """Rows and columns of many images by one kernel, if their spectra in work at a time stay in cache."""
-        layout, device = self.layout, self.device
-        if layout.planes is None or layout.batch < FEWEST_IMAGES:
-            return False
-        form, (n, row), planes = layout.form, layout.sizes, layout.planes
-        shared = planes.shared * self.complex_bytes
-        resident = device.multiprocessors * min(planes.blocks, max(1, device.shared_bytes // (shared + 1024)))
-        row_tasks = -(-(n // 2 if form == "PAIRS" else n) // planes.row.lines)
-        tasks = 2 * row_tasks + -(-layout.stored // planes.column.lines)
-        lag = -(-resident // tasks)
-        if (2 * lag + 1) * spectrum_bytes > device.l2_bytes:
-            return False
-        kept = 0 if form == "PAIRS" else row
-        kernel = Kernel(
-            "spectral.cu",
-            f"planes<{self.real}, {self.real}, {form}, {n}, {kept}, {planes.row.template}, {row}, "
-            f"{planes.column.template}{self.kinds}>",
-            (min(resident, layout.batch * tasks),),
-            (planes.row.threads,),
-            shared,
-            self.options,
-        )
-        scale = 1 if form == "PAIRS" else 2
-        image, spectrum = scale * n * row, n * row // (3 - scale)
-        geometry = (layout.stored, spectrum, spectrum, row, row // 2 if row % 2 == 0 else 0)
-        counters = 4 * (1 + 2 * layout.batch)
-        self.prepared.space_bytes = counters
-        self.prepared.program.clear(Address(SPACE), counters)
-        back = Address(TABLES + 1, planes.row.passes.reversed_at * self.complex_bytes)
-        self.prepared.program.add(
-            kernel,
-            Address(X),
-            Address(OUT),
-            Address(OUT),
-            Address(TABLES + 1),
-            back,
-            Address(TABLES),
-            Address(SPACE),
-            np.array([(layout.batch, lag, image, spectrum, image)], PLANES),
-            np.array([geometry], COLUMNS),
-            self.arguments,
-            inner=self.filter_addresses(9),
-        )
-        self.prepared.in_planes = True
-        return True
 
     def slice(self, start: int, count: int, separate: bool) -> None:
         layout = self.layout

@@ -13,7 +13,7 @@ struct MixArguments {
   long long last;               // wavenumbers along the last axis
   long long read, written;      // lengths of the real grids along the last axis whose bins count differently, 0 if none do
   double scale;
-  double sign;                  // of the weight's imaginary parts
+  double sign;                  // of the weight's imaginary parts, where no template says it
 };
 
 // Zero and Nyquist stand for one wavenumber of a real signal, all others for two.
@@ -50,7 +50,7 @@ SOPS_DEVICE void landed() {
 
 // A warp computes OUT channels of BATCH samples at 32 wavenumbers; a block has WARPS_BATCH by WARPS_OUT warps. CHUNK
 // channels at a time come through shared memory, STAGES of them on their way at once.
-template <typename T, int BATCH, int OUT, int WARPS_BATCH, int WARPS_OUT, int CHUNK, int STAGES>
+template <typename T, int BATCH, int OUT, int WARPS_BATCH, int WARPS_OUT, int CHUNK, int STAGES, bool CONJUGATE>
 __global__ __launch_bounds__(32 * WARPS_BATCH* WARPS_OUT) void mix(const Complex<T>* __restrict__ x,
                                                                     const Complex<T>* __restrict__ w,
                                                                     Complex<T>* __restrict__ y, MixArguments a) {
@@ -106,7 +106,6 @@ __global__ __launch_bounds__(32 * WARPS_BATCH* WARPS_OUT) void mix(const Complex
     for (int o = 0; o < OUT; ++o) sum[b][o] = {0, 0};
 #pragma unroll
   for (int s = 0; s < STAGES - 1; ++s) fetch(s);
-  const T sign = (T)a.sign;
   const int sample = warp % WARPS_BATCH * BATCH, channel = warp / WARPS_BATCH * OUT;
   for (index_t chunk = 0; chunk < chunks; ++chunk) {
     landed<STAGES - 2>();
@@ -119,17 +118,15 @@ __global__ __launch_bounds__(32 * WARPS_BATCH* WARPS_OUT) void mix(const Complex
 #pragma unroll
       for (int b = 0; b < BATCH; ++b) u[b] = stage[(i * ROWS + sample + b) * 32];
 #pragma unroll
-      for (int o = 0; o < OUT; ++o) {
-        h[o] = stage[(i * ROWS + SAMPLES + channel + o) * 32];
-        h[o].im *= sign;
-      }
+      for (int o = 0; o < OUT; ++o) h[o] = stage[(i * ROWS + SAMPLES + channel + o) * 32];
 #pragma unroll
       for (int b = 0; b < BATCH; ++b)
 #pragma unroll
         for (int o = 0; o < OUT; ++o) {
+          constexpr T s = CONJUGATE ? -1 : 1;
           sum[b][o].re += u[b].re * h[o].re;
-          sum[b][o].re -= u[b].im * h[o].im;
-          sum[b][o].im += u[b].re * h[o].im;
+          sum[b][o].re -= s * u[b].im * h[o].im;
+          sum[b][o].im += s * u[b].re * h[o].im;
           sum[b][o].im += u[b].im * h[o].re;
         }
     }

@@ -37,32 +37,21 @@ SOPS_DEVICE float load_once(const float* at) { return __ldcs(at); }
 SOPS_DEVICE void store_once(float* at, float value) { __stcs(at, value); }
 #endif
 
-// The spectrum is written by other blocks, also while this kernel runs: never from the first-level cache.
+// The spectrum is read once by each block: past the first-level cache.
 template <typename T>
-SOPS_DEVICE Complex<T> load_fresh(const Complex<T>* at) {
+SOPS_DEVICE Complex<T> load_past(const Complex<T>* at) {
   return *at;
 }
 #ifdef __CUDACC__
-SOPS_DEVICE Complex<float> load_fresh(const Complex<float>* at) {
+SOPS_DEVICE Complex<float> load_past(const Complex<float>* at) {
   const float2 value = __ldcg((const float2*)at);
   return {value.x, value.y};
 }
-SOPS_DEVICE Complex<double> load_fresh(const Complex<double>* at) {
+SOPS_DEVICE Complex<double> load_past(const Complex<double>* at) {
   const double2 value = __ldcg((const double2*)at);
   return {value.x, value.y};
 }
 #endif
-
-// Blocks that a multiprocessor should hold, which bounds the registers of a thread: 64 for 16 numbers of 32 bits.
-SOPS_CONSTEXPR int blocks_at_once(int threads, int elements, int itemsize) {
-  return larger(1, (elements * itemsize <= 64 ? 1024 : 512) / threads);
-}
-
-SOPS_DEVICE void pause() {
-#ifdef __CUDACC__
-  __nanosleep(40);
-#endif
-}
 
 template <typename T>
 SOPS_DEVICE Complex<T>* shared_memory() {
@@ -73,12 +62,12 @@ SOPS_DEVICE Complex<T>* shared_memory() {
 // ---- the contiguous axis: THREADS threads a line, LINES lines a block
 
 template <typename S, typename T, int FORM, int KEPT, int LOW, int THREADS, int LINES, typename Rs>
-SOPS_DEVICE void forward_lines(const S* __restrict__ x, Complex<T>* __restrict__ spectrum,
-                               const Complex<T>* __restrict__ table, index_t lines, index_t block) {
+__global__ __launch_bounds__(THREADS* LINES) void rows_forward(const S* __restrict__ x, Complex<T>* __restrict__ spectrum,
+                                                                const Complex<T>* __restrict__ table, long long lines) {
   using F = Fft<T, -1, THREADS, 1, false, Rs>;
   constexpr int N = F::N;
   const int t = threadIdx.x % THREADS, group = threadIdx.x / THREADS;
-  const index_t line = block * LINES + group;
+  const index_t line = (index_t)blockIdx.x * LINES + group;
   const bool valid = line < (index_t)lines;
   const index_t source = valid ? line : 0;
   Complex<T>* shared = shared_memory<T>() + group * F::G::padded();
@@ -122,18 +111,12 @@ SOPS_DEVICE void forward_lines(const S* __restrict__ x, Complex<T>* __restrict__
 }
 
 template <typename S, typename T, int FORM, int KEPT, int LOW, int THREADS, int LINES, typename Rs>
-__global__ __launch_bounds__(THREADS* LINES) void rows_forward(const S* __restrict__ x, Complex<T>* __restrict__ spectrum,
+__global__ __launch_bounds__(THREADS* LINES) void rows_inverse(const Complex<T>* spectrum, S* out,
                                                                 const Complex<T>* __restrict__ table, long long lines) {
-  forward_lines<S, T, FORM, KEPT, LOW, THREADS, LINES, Rs>(x, spectrum, table, (index_t)lines, (index_t)blockIdx.x);
-}
-
-template <typename S, typename T, int FORM, int KEPT, int LOW, int THREADS, int LINES, typename Rs>
-SOPS_DEVICE void inverse_lines(const Complex<T>* spectrum, S* out, const Complex<T>* __restrict__ table, index_t lines,
-                               index_t block) {
   using F = Fft<T, 1, THREADS, 1, false, typename Reversed<Rs>::type>;
   constexpr int N = F::N;
   const int t = threadIdx.x % THREADS, group = threadIdx.x / THREADS;
-  const index_t line = block * LINES + group;
+  const index_t line = (index_t)blockIdx.x * LINES + group;
   const bool valid = line < (index_t)lines;
   const index_t source = valid ? line : 0;
   Complex<T> v[F::E];
@@ -144,23 +127,23 @@ SOPS_DEVICE void inverse_lines(const Complex<T>* spectrum, S* out, const Complex
     const int low = mirrored ? N - k : k;
     if constexpr (FORM == FULL) {
       const int place = kept<N, KEPT, LOW>(k);
-      if (KEPT == N || place < KEPT) v[slot] = load_fresh(spectrum + source * KEPT + place);
+      if (KEPT == N || place < KEPT) v[slot] = load_past(spectrum + source * KEPT + place);
     } else if constexpr (FORM == HALF) {
       if (low < KEPT) {
-        const Complex<T> a = load_fresh(spectrum + source * KEPT + low);
+        const Complex<T> a = load_past(spectrum + source * KEPT + low);
         v[slot] = {a.re, real ? 0 : mirrored ? -a.im : a.im};
       }
     } else if constexpr (FORM == SPLIT) {
       if (low < KEPT) {
-        const Complex<T> a = load_fresh(spectrum + source * (2 * KEPT) + low);
-        const Complex<T> b = load_fresh(spectrum + source * (2 * KEPT) + KEPT + low);
+        const Complex<T> a = load_past(spectrum + source * (2 * KEPT) + low);
+        const Complex<T> b = load_past(spectrum + source * (2 * KEPT) + KEPT + low);
         const T ai = real ? 0 : mirrored ? -a.im : a.im, bi = real ? 0 : mirrored ? -b.im : b.im;
         v[slot] = {a.re - bi, ai + b.re};
       }
     } else if constexpr (KEPT == 0) {
-      v[slot] = load_fresh(spectrum + source * N + k);
+      v[slot] = load_past(spectrum + source * N + k);
     } else {
-      if (low < KEPT) v[slot] = load_fresh(spectrum + source * (2 * KEPT) + (mirrored ? 2 * KEPT - low : low));
+      if (low < KEPT) v[slot] = load_past(spectrum + source * (2 * KEPT) + (mirrored ? 2 * KEPT - low : low));
     }
   });
   F::template run<true>(v, shared_memory<T>() + group * F::G::padded(), table, t);
@@ -175,12 +158,6 @@ SOPS_DEVICE void inverse_lines(const Complex<T>* spectrum, S* out, const Complex
       store_once(out + line * (2 * N) + N + i, Storage<S>::from(v[slot].im));
     }
   });
-}
-
-template <typename S, typename T, int FORM, int KEPT, int LOW, int THREADS, int LINES, typename Rs>
-__global__ __launch_bounds__(THREADS* LINES) void rows_inverse(const Complex<T>* spectrum, S* out,
-                                                                const Complex<T>* __restrict__ table, long long lines) {
-  inverse_lines<S, T, FORM, KEPT, LOW, THREADS, LINES, Rs>(spectrum, out, table, (index_t)lines, (index_t)blockIdx.x);
 }
 
 // One transformed axis: all in one kernel. FULL: complex lines. PAIRS: real lines of 2 N values, neighbours as one complex
@@ -274,15 +251,16 @@ struct ColumnArguments {
 // KEPT, LOW: the wavenumbers that FORWARD stores and INVERSE reads.
 template <typename T, int MODE, int IN, long long IN_PITCH, int OUT, long long OUT_PITCH, int KEPT, int LOW, int THREADS,
           int COLUMNS, typename Rs, typename... Factors>
-SOPS_DEVICE void transform_columns(const Complex<T>* in, Complex<T>* out, const Complex<T>* __restrict__ table,
-                                   const ColumnArguments& p, const FilterArguments& arguments, index_t block) {
+__global__ __launch_bounds__(THREADS* COLUMNS) void columns(const Complex<T>* in, Complex<T>* out,
+                                                             const Complex<T>* __restrict__ table, ColumnArguments p,
+                                                             FilterArguments arguments) {
   using B = Fft<T, 1, THREADS, COLUMNS, true, typename Reversed<Rs>::type>;
   using F = typename Choose<MODE == INVERSE, B, Fft<T, -1, THREADS, COLUMNS, true, Rs>>::type;
   using Last = typename Choose<MODE == FORWARD, F, B>::type;
   constexpr int N = F::N;
   const int c = threadIdx.x % COLUMNS, t = threadIdx.x / COLUMNS;
   const index_t tiles = ((index_t)p.columns + COLUMNS - 1) / COLUMNS;
-  const index_t plane = block / tiles, column = block % tiles * COLUMNS + c;
+  const index_t plane = (index_t)blockIdx.x / tiles, column = (index_t)blockIdx.x % tiles * COLUMNS + c;
   const bool valid = column < (index_t)p.columns;
   const index_t from = valid ? column : 0, mirror = from == 0 ? 0 : (index_t)p.mirror - from;
   Complex<T>* shared = shared_memory<T>() + c;
@@ -294,7 +272,7 @@ SOPS_DEVICE void transform_columns(const Complex<T>* in, Complex<T>* out, const 
     static_assert(F::G::each(0) % 2 == 0 && F::G::butterflies(0) % 2 == 0, "a thread must hold both rows of a pair");
     F::template elements<0>(t, [&](int slot, int i) {
       if (slot / R % 2 == 0) {
-        const Complex<T> z = load_fresh(in + i / 2 * pitch + from), m = load_fresh(in + i / 2 * pitch + mirror);
+        const Complex<T> z = load_past(in + i / 2 * pitch + from), m = load_past(in + i / 2 * pitch + mirror);
         v[slot] = {z.re + m.re, z.im - m.im};
         v[slot + R] = {z.im + m.im, m.re - z.re};
       }
@@ -303,7 +281,7 @@ SOPS_DEVICE void transform_columns(const Complex<T>* in, Complex<T>* out, const 
     F::template elements<0>(t, [&](int slot, int i) {
       const int place = MODE == INVERSE ? kept<N, KEPT, LOW>(i) : i;
       v[slot] = {0, 0};
-      if (MODE != INVERSE || KEPT == N || place < KEPT) v[slot] = load_fresh(in + place * pitch + from);
+      if (MODE != INVERSE || KEPT == N || place < KEPT) v[slot] = load_past(in + place * pitch + from);
     });
   }
   F::template run<true>(v, shared, table, t);
@@ -334,77 +312,5 @@ SOPS_DEVICE void transform_columns(const Complex<T>* in, Complex<T>* out, const 
       const int place = MODE == FORWARD ? kept<N, KEPT, LOW>(i) : i;
       if (MODE != FORWARD || KEPT == N || place < KEPT) out[place * step + from] = v[slot];
     });
-  }
-}
-
-template <typename T, int MODE, int IN, long long IN_PITCH, int OUT, long long OUT_PITCH, int KEPT, int LOW, int THREADS,
-          int COLUMNS, typename Rs, typename... Factors>
-__global__ __launch_bounds__(THREADS* COLUMNS) void columns(const Complex<T>* in, Complex<T>* out,
-                                                             const Complex<T>* __restrict__ table, ColumnArguments p,
-                                                             FilterArguments arguments) {
-  transform_columns<T, MODE, IN, IN_PITCH, OUT, OUT_PITCH, KEPT, LOW, THREADS, COLUMNS, Rs, Factors...>(
-      in, out, table, p, arguments, (index_t)blockIdx.x);
-}
-
-// ---- two axes in one kernel: blocks take tasks by number, so that an image's spectrum is used up while it is in cache
-
-// Tasks in turn: rows forward of image s, columns of image s - lag, rows inverse of image s - 2 lag, for s = 0, 1, ... A task
-// waits for those of the same image in the previous phase, which have lower numbers: some running block has taken them.
-struct PlaneArguments {
-  long long images, lag;
-  long long x_image, spectrum_image, out_image;  // distances between images
-};
-
-// `counters`: the next task, then for each image how many tasks of the first two phases are done; zero at the start.
-template <typename S, typename T, int FORM, int ROWS, int ROW_KEPT, int ROW_THREADS, int ROW_LINES, typename RowRs,
-          long long PITCH, int COLUMN_THREADS, int COLUMNS, typename ColumnRs, typename... Factors>
-__global__ __launch_bounds__(ROW_THREADS* ROW_LINES,
-                             (blocks_at_once(ROW_THREADS * ROW_LINES,
-                                             larger(Fft<T, 1, ROW_THREADS, 1, false, RowRs>::E,
-                                                    Fft<T, 1, COLUMN_THREADS, COLUMNS, true, ColumnRs>::E),
-                                             sizeof(T)))) void planes(
-    const S* x, Complex<T>* spectrum, S* out, const Complex<T>* __restrict__ row_table,
-    const Complex<T>* __restrict__ row_table_back, const Complex<T>* __restrict__ column_table, int* counters,
-    PlaneArguments a, ColumnArguments p, FilterArguments arguments) {
-  static_assert(ROW_THREADS * ROW_LINES == COLUMN_THREADS * COLUMNS, "one block size for both kinds of task");
-  constexpr int LINES = FORM == PAIRS ? ROWS / 2 : ROWS, ROW_TASKS = (LINES + ROW_LINES - 1) / ROW_LINES;
-  constexpr int OUTSIDE = FORM == PAIRS ? PAIRS : FULL;
-  const int column_tasks = ((int)p.columns + COLUMNS - 1) / COLUMNS, each = 2 * ROW_TASKS + column_tasks;
-  const int images = (int)a.images, lag = (int)a.lag, tasks = (images + 2 * lag) * each;
-  int* done = counters + 1;
-  __shared__ int next[1];
-  for (;;) {
-    if (threadIdx.x == 0) next[0] = atomicAdd(counters, 1);
-    __syncthreads();
-    const int task = next[0];
-    __syncthreads();
-    if (task >= tasks) return;
-    const int within = task % each;
-    const int phase = within < ROW_TASKS ? 0 : within < ROW_TASKS + column_tasks ? 1 : 2;
-    const int image = task / each - phase * lag;
-    if (image < 0 || image >= images) continue;
-    if (phase > 0) {
-      if (threadIdx.x == 0) {
-        const int wanted = phase == 1 ? ROW_TASKS : column_tasks;
-        while (atomicAdd(done + 2 * image + phase - 1, 0) < wanted) pause();
-        __threadfence();
-      }
-      __syncthreads();
-    }
-    Complex<T>* own = spectrum + (index_t)image * (index_t)a.spectrum_image;
-    if (phase == 0) {
-      forward_lines<S, T, FORM, ROW_KEPT, 0, ROW_THREADS, ROW_LINES, RowRs>(x + (index_t)image * (index_t)a.x_image, own,
-                                                                           row_table, LINES, within);
-    } else if (phase == 1) {
-      // The block's number counts all images: the filter of each may differ.
-      transform_columns<T, FILTER, OUTSIDE, PITCH, OUTSIDE, PITCH, ROWS, 0, COLUMN_THREADS, COLUMNS, ColumnRs, Factors...>(
-          spectrum, spectrum, column_table, p, arguments, (index_t)image * column_tasks + within - ROW_TASKS);
-    } else {
-      inverse_lines<S, T, FORM, ROW_KEPT, 0, ROW_THREADS, ROW_LINES, RowRs>(
-          own, out + (index_t)image * (index_t)a.out_image, row_table_back, LINES, within - ROW_TASKS - column_tasks);
-    }
-    __threadfence();
-    __syncthreads();
-    if (phase < 2 && threadIdx.x == 0) atomicAdd(done + 2 * image + phase, 1);
   }
 }
