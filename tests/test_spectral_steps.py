@@ -9,6 +9,7 @@ import pytest
 from support import EPS, assert_close, random_array
 
 import spectralops as so
+from spectralops import _compiler
 from spectralops._arrays import ArraySpec
 from spectralops._plans import grid, transform
 from spectralops.boundary import Dirichlet, Hold, Neumann, Outflow, Periodic, Reflect, Robin
@@ -226,14 +227,14 @@ def test_nan_spreads_over_its_instance() -> None:
 @pytest.mark.parametrize(
     ("integrator", "steps", "expected"),
     [
-        ("euler", 49, "stencil"),
-        ("euler", 50, "spectral"),
-        ("rk2", 24, "stencil"),
-        ("rk2", 25, "spectral"),
-        ("ssprk3", 16, "stencil"),
-        ("ssprk3", 17, "spectral"),
-        ("rk4", 12, "stencil"),
-        ("rk4", 13, "spectral"),
+        ("euler", 29, "stencil"),
+        ("euler", 30, "spectral"),
+        ("rk2", 14, "stencil"),
+        ("rk2", 15, "spectral"),
+        ("ssprk3", 9, "stencil"),
+        ("ssprk3", 10, "spectral"),
+        ("rk4", 7, "stencil"),
+        ("rk4", 8, "spectral"),
     ],
 )
 def test_auto_counts_right_hand_sides(integrator: str, steps: int, expected: str) -> None:
@@ -241,6 +242,38 @@ def test_auto_counts_right_hand_sides(integrator: str, steps: int, expected: str
         (8, 8), "float64", 1.0, 0.1, so.Diffusion(1.0), integrator=integrator, steps=steps, method="auto"
     )
     assert plan.method == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "least"),
+    [
+        ((64,), {}, 40),
+        ((8, 8), {}, 30),
+        ((4, 4, 4), {}, 10),
+        ((64,), {"bc": R}, 50),
+        ((8, 8), {"bc": (D, P)}, 50),
+        ((4, 4, 4), {"bc": (P, P, R)}, 25),
+        ((8, 8), {"nu": ArraySpec((8, 1), "float64"), "axes": 1}, 50),
+        ((8, 8), {"backend": "numpy"}, 4),
+        ((8, 8), {"device": "cuda"}, 50),
+    ],
+    ids=str,
+)
+def test_auto_weighs_who_computes(shape: tuple[int, ...], options: dict, least: int) -> None:
+    """Transforms against the stencils of the same backend."""
+    options = {"nu": 1.0, "axes": tuple(range(len(shape)))} | options
+    few, many = (
+        so.plan_diffusion_step(shape, "float64", 1.0, 0.1, steps=steps, method="auto", **options)
+        for steps in (least - 1, least)
+    )
+    assert (few.method, many.method) == ("stencil", "spectral")
+    assert f"'spectral' pays from {least} right-hand sides on, here {least - 1}" in few.explain()
+
+
+def test_auto_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(_compiler.SWITCH, "0")
+    plan = so.plan_diffusion_step((9, 77), "float64", 1.0, 0.11, 1.0, steps=4, method="auto")
+    assert (plan.method, plan.backend) == ("spectral", "numpy")
 
 
 REFUSALS = [
@@ -352,7 +385,7 @@ def test_explain() -> None:
     few = so.plan_pde_step(
         (8, 9), "f4", 1.0, 0.1, so.Diffusion(1.0), integrator="rk4", steps=7, method="auto"
     ).explain()
-    assert "method 'stencil': the same bits as single steps in NumPy; 'spectral' pays from 50 right-hand" in few
+    assert "method 'stencil': the same bits as single steps in NumPy; 'spectral' pays from 30 right-hand" in few
     assert "here 28" in few
 
 
@@ -390,12 +423,49 @@ def test_arrays_may_be_specifications() -> None:
     assert plan.spectral.instances == (1,)
 
 
-def test_the_compiled_backend_has_stencils_only() -> None:
-    def plan(method: str, backend: str | None):
-        return so.plan_diffusion_step((8,), "float64", 1.0, 0.1, 1.0, steps=60, method=method, backend=backend)
+def test_the_compiled_backend_takes_periodic_axes() -> None:
+    def plan(method: str, backend: str | None, **options):
+        return so.plan_diffusion_step(
+            (8, 6), "float64", 1.0, 0.1, steps=60, method=method, backend=backend, **({"nu": 1.0} | options)
+        )
 
-    assert plan("auto", "cpu").method == "stencil"
-    assert (plan("auto", None).method, plan("auto", None).backend) == ("spectral", "numpy")
-    assert plan("spectral", None) == plan("spectral", "numpy") == plan("auto", "numpy")
-    with pytest.raises(so.UnsupportedError, match=r"'stencil' or 'auto', since backend 'cpu' has stencils only$"):
-        plan("spectral", "cpu")
+    def chosen(*arguments, **options) -> tuple[str, str]:
+        made = plan(*arguments, **options)
+        return made.method, made.backend
+
+    assert chosen("spectral", None) == chosen("auto", None) == chosen("auto", "cpu") == ("spectral", "cpu")
+    assert "runs: the vector engine: transform, product and inverse fused" in plan("auto", None).explain()
+    instances = {"nu": ArraySpec((8, 1), "float64"), "axes": 1}
+    assert chosen("auto", None, bc=R) == chosen("auto", None, **instances) == ("spectral", "numpy")
+    assert chosen("auto", "cpu", bc=R) == ("stencil", "cpu")
+    with pytest.raises(so.UnsupportedError, match=r"must be 'numpy' for this step: the vector engine has Fourier tr"):
+        plan("spectral", "cpu", bc=R)
+    with pytest.raises(so.UnsupportedError, match=r"filters a batch with the same factors, and nu differs between ins"):
+        plan("spectral", "cpu", **instances)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("case", ["diffusion", "advection", "number", "field", "both", "last axis", "first axis"])
+def test_the_vector_engine_agrees_with_scipy(case: str, dtype: str, rng: np.random.Generator) -> None:
+    u = rng.standard_normal((3, 12, 10)).astype(dtype)
+    source = rng.standard_normal((12, 10)).astype(dtype)
+    sources = {"number": [so.Source(0.3)], "field": [so.Source(source)], "both": [so.Source(source), so.Source(0.3)]}
+    terms = [so.Diffusion(1.0), *sources.get(case, [])]
+    axes = {"last axis": (2,), "first axis": (0,)}.get(case, (1, 2))
+    if case == "advection":
+        terms.append(so.Advection((0.2, -0.3), "upwind"))
+    step = {
+        backend: so.pde_step(u, 1.0, 0.1, terms, axes=axes, steps=25, method="spectral", backend=backend)
+        for backend in ("cpu", "numpy", "reference")
+    }
+    assert_close(step["cpu"], step["numpy"], bound(dtype, 25))
+    assert_close(step["cpu"], step["reference"], bound(dtype, 25))
+    assert step["cpu"].dtype == dtype
+
+
+def test_the_vector_engine_with_workers_and_an_empty_batch() -> None:
+    u = np.arange(96.0).reshape(2, 6, 8) % 7
+    one, two = (so.diffusion_step(u, 1.0, 0.1, 1.0, steps=60, method="spectral", workers=w) for w in (1, 2))
+    np.testing.assert_array_equal(one, two)
+    options = {"axes": 1, "steps": 60, "method": "spectral", "backend": "cpu"}
+    assert so.diffusion_step(np.zeros((0, 8)), 1.0, 0.1, 1.0, **options).shape == (0, 8)

@@ -12,6 +12,8 @@ __all__ = ["algorithm", "convection_step", "diffuse_convect_step", "diffusion_st
 
 def algorithm(plan: StepPlan) -> str:
     """How this plan runs, in words."""
+    if plan.method == "spectral":
+        return "the vector engine: transform, product and inverse fused, shared among workers"
     from spectralops._cpu.stencil.engine import in_words
 
     return in_words(plan)
@@ -19,7 +21,10 @@ def algorithm(plan: StepPlan) -> str:
 
 def pde_step(plan: StepPlan, u: Any, *fields: Any, out: Any, workers: int) -> None:
     """Write u after the plan's steps to `out`."""
-    from spectralops._cpu.stencil.engine import advance  # loads LLVM
+    if plan.method == "spectral":
+        from spectralops._cpu.spectral_steps import advance
+    else:
+        from spectralops._cpu.stencil.engine import advance  # loads LLVM
 
     advance(plan, u, *fields, out=out, workers=workers)
 

@@ -1,4 +1,4 @@
-"""Which steps the compiled stencil engine runs: all of them, unless something other than a stencil is asked for."""
+"""Which steps compiled code runs: stencils all, the spectral method where the vector engine has the transforms."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ __all__ = ["device_refusal", "refusal"]
 
 def refusal(plan: StepPlan) -> str:
     """Why compiled code does not run a step, in words; empty where it does."""
-    if plan.method != "stencil":
-        return "the spectral method is no stencil"
     if reason := _compiler.unavailable():
         return reason
+    if plan.method != "stencil":
+        spectral = importlib.import_module("spectralops._cpu.spectral_steps")
+        return str(spectral.refusal(plan.spectral, plan.compute))
     for function in plan.update.pointwise:
         if not _is_compiled(function):
             return "a Pointwise function in plain Python works on whole arrays; compile it with numba.njit"

@@ -90,6 +90,9 @@ class Setup:
             reason = step_kernels.refusal(plan)
         elif plan.backend == "cuda":
             reason = step_kernels.device_refusal(plan.update, plan.method)
+        if reason and method == "spectral" and self.method == "auto" and self.backend == "cpu":
+            plan = build(self.geometry, self.terms, self.integrator, dt, steps, "stencil", stable_dt)
+            reason = step_kernels.refusal(plan)
         if not reason:
             return plan
         plain = PLAIN[plan.backend]

@@ -178,7 +178,8 @@ class StepPlan:
         if self.method == "spectral":
             return self.spectral.explain()
         reason = spectral_steps.refusal(self.geometry, self.terms)
-        pays, stages = spectral_steps.AUTO_STAGES, self.steps * schemes.STAGES[self.integrator]
+        pays = spectral_steps.crossover(self.geometry, self.terms)
+        stages = self.steps * schemes.STAGES[self.integrator]
         other = f"cannot be taken, since {reason}" if reason else f"pays from {pays} right-hand sides on, here {stages}"
         return [f"method 'stencil': the same bits as single steps in NumPy; 'spectral' {other}"]
 
