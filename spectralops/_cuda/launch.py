@@ -72,6 +72,10 @@ class Runner(Protocol):
         """Run a kernel. Arguments: arrays (their address is passed), NumPy scalars, one-element structured arrays."""
         ...
 
+    def stream(self) -> int:
+        """The handle of the stream that kernels run on."""
+        ...
+
     def workspace(self, nbytes: int) -> Any:
         """Bytes of scratch memory, valid until this thread asks again on this stream."""
         ...
@@ -90,6 +94,11 @@ class _CudaRunner:
         module.function(kernel, device.index, device.shared_bytes)(
             kernel.grid, kernel.block, arguments, shared_mem=kernel.shared
         )
+
+    def stream(self) -> int:
+        import cupy
+
+        return int(cupy.cuda.get_current_stream().ptr)
 
     def workspace(self, nbytes: int) -> Any:
         return _workspaces.get(nbytes)

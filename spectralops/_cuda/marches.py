@@ -32,6 +32,8 @@ class Shape:
         Warps of a block.
     saturation : int
         Marches for each scheduler (for each multiprocessor in three dimensions) below which more cost no time.
+    walled : int
+        The same where there are walls, beside which marches take longer: many short ones even that out.
     ahead : int
         Slices that are read ahead.
     rows : int
@@ -42,24 +44,25 @@ class Shape:
     levels: int
     warps: int
     saturation: int
+    walled: int
     ahead: int = 1
     rows: int = 1
 
 
 # By stepped axes, bytes of a number, and whether a pass is a single step; measured on an H200.
 SHAPES = {
-    (1, 4, True): Shape(8, 16, 4, 1),
-    (1, 4, False): Shape(8, 16, 4, 1),
-    (1, 8, True): Shape(8, 16, 4, 1),
-    (1, 8, False): Shape(8, 16, 4, 1),
-    (2, 4, True): Shape(4, 1, 8, 0, rows=4),
-    (2, 4, False): Shape(4, 8, 4, 3),
-    (2, 8, True): Shape(2, 1, 8, 0, rows=4),
-    (2, 8, False): Shape(4, 6, 4, 2),
-    (3, 4, True): Shape(4, 1, 8, 2, ahead=2, rows=2),
-    (3, 4, False): Shape(4, 2, 16, 1, ahead=2, rows=2),
-    (3, 8, True): Shape(2, 1, 8, 2, ahead=2, rows=2),
-    (3, 8, False): Shape(2, 2, 16, 1, ahead=2, rows=2),
+    (1, 4, True): Shape(8, 16, 4, 1, 1),
+    (1, 4, False): Shape(8, 16, 4, 1, 1),
+    (1, 8, True): Shape(8, 16, 4, 1, 1),
+    (1, 8, False): Shape(8, 16, 4, 1, 1),
+    (2, 4, True): Shape(4, 1, 8, 1, 1, rows=4),
+    (2, 4, False): Shape(4, 8, 4, 3, 12),
+    (2, 8, True): Shape(2, 1, 8, 1, 1, rows=4),
+    (2, 8, False): Shape(2, 8, 4, 6, 12),
+    (3, 4, True): Shape(4, 1, 8, 2, 2, ahead=2, rows=3),
+    (3, 4, False): Shape(4, 2, 16, 1, 1, ahead=2, rows=3),
+    (3, 8, True): Shape(2, 1, 8, 2, 2, ahead=2, rows=2),
+    (3, 8, False): Shape(2, 2, 16, 1, 1, ahead=2, rows=2),
 }
 ALIGNMENT = 16
 SCHEDULERS = 4  # of a multiprocessor
@@ -196,7 +199,9 @@ class March:
             chunks = -(-n[0] // height)
         elif self.axes > 1:
             slots = device.multiprocessors * (SCHEDULERS if self.axes == 2 else 1)
-            height = _height(n[0], grids * strips * tiles, levels, slots, shape.saturation)
+            # Passes of one launch wait for one another: there the shortest march counts, not the busiest scheduler.
+            saturation = 1 if passes > 1 else shape.walled if self._walls else shape.saturation
+            height = _height(n[0], grids * strips * tiles, levels, slots, saturation)
             chunks = -(-n[0] // height)
         units = grids * strips * tiles * chunks
         grid = self._grid(n, height, chunks, tiles, strips, units)

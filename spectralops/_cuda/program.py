@@ -5,6 +5,8 @@ What a call costs on the host is one copy of a small buffer of arguments and one
 
 from __future__ import annotations
 
+import ctypes
+import threading
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,17 +73,12 @@ class Program:
             runner.launch(step.kernel, *(_argument(each) for each in words))
 
     def _launch(self, runner: Runner, addresses: list[int]) -> None:
-        import cupy
-
         device = runner.device()
         ready = self._ready.get(device.index)
         if ready is None:
             ready = self._ready[device.index] = _Ready(self, device)
-        stream = cupy.cuda.get_current_stream().ptr
-        words = ready.words.copy()
-        words[ready.places] = np.array(addresses, np.uint64)[ready.slots] + ready.shifts
-        pointers = ready.pointers + np.uint64(words.__array_interface__["data"][0])
-        first = pointers.__array_interface__["data"][0]
+        stream = runner.stream()
+        first = ready.arguments(addresses)
         for function, geometry, offset in ready.calls:
             launch_kernel(function, *geometry, stream, first + offset, 0)
 
@@ -104,13 +101,11 @@ class _Ready:
 
     def __init__(self, program: Program, device: launch.Device) -> None:
         words: list[np.ndarray[Any, Any]] = []
-        places: list[int] = []
-        slots: list[int] = []
-        shifts: list[int] = []
         pointers: list[int] = []
+        places: list[list[tuple[int, int]]] = []
         self.calls: list[tuple[int, tuple[int, ...], int]] = []
-        count = 0
         self.functions = []
+        count = 0
         for step in program.steps:
             kernel = step.kernel
             function = module.function(kernel, device.index, device.shared_bytes).kernel
@@ -124,11 +119,25 @@ class _Ready:
                 words.append(each)
                 count += each.size
             for argument, word, at in step.addresses:
-                places.append(begin[argument] + word)
-                slots.append(at.slot)
-                shifts.append(at.shift)
+                places += [[] for _ in range(at.slot + 1 - len(places))]
+                places[at.slot].append((begin[argument] + word, at.shift))
         self.words = np.concatenate(words)
-        self.places = np.array(places, np.intp)
-        self.slots = np.array(slots, np.intp)
-        self.shifts = np.array(shifts, np.uint64)
         self.pointers = np.array(pointers, np.uint64)
+        self.places = places
+        self.local = threading.local()
+
+    def arguments(self, addresses: list[int]) -> int:
+        """Where this thread's array of pointers to the arguments begins, after filling in what has changed."""
+        mine = getattr(self.local, "mine", None)
+        if mine is None:
+            words = self.words.copy()
+            pointers = self.pointers + np.uint64(address(words))
+            buffer = (ctypes.c_uint64 * words.size).from_address(address(words))
+            mine = self.local.mine = (buffer, words, pointers, address(pointers), [-1] * len(addresses))
+        buffer, _, _, first, last = mine  # the arrays are kept because the buffer and the pointers lie in them
+        for slot, value in enumerate(addresses):
+            if last[slot] != value:
+                last[slot] = value
+                for place, shift in self.places[slot]:
+                    buffer[place] = value + shift
+        return first

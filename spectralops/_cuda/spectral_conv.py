@@ -150,19 +150,20 @@ def spectral_conv(plan: SpectralConvPlan, x: Any, weight: Any, *, out: Any, work
     if out.size == 0:
         return
     runner = launch.runner(plan.op, out)
-    xp = namespace(out)
+    ready = _ready(plan, runner, out)
     if not weight.flags.c_contiguous:
-        weight = xp.ascontiguousarray(weight)
-    ready = _ready(plan, runner, xp)
+        weight = namespace(out).ascontiguousarray(weight)
+    if not ready.moved and x.flags.c_contiguous:
+        ready.run(runner, x, weight, out)
+        return
+    xp = namespace(out)
     d, rank = len(plan.axes), x.ndim
     last = tuple(range(rank - d, rank))
-    if plan.axes == last:
-        ready.run(runner, x if x.flags.c_contiguous else xp.ascontiguousarray(x), weight, out)
-        return
     field = xp.ascontiguousarray(xp.moveaxis(x, plan.axes, last))
-    result = xp.empty((*out.shape[: rank - d], *plan.out_sizes), out.dtype)
+    result = xp.empty((*out.shape[: rank - d], *plan.out_sizes), out.dtype) if ready.moved else out
     ready.run(runner, field, weight, result)
-    out[...] = xp.moveaxis(result, last, plan.axes)
+    if ready.moved:
+        out[...] = xp.moveaxis(result, last, plan.axes)
 
 
 # Programs by plan and device.
@@ -170,12 +171,12 @@ _prepared: OrderedDict[Any, Prepared] = OrderedDict()
 KEPT_PROGRAMS = 256
 
 
-def _ready(plan: SpectralConvPlan, runner: Runner, xp: Any) -> Prepared:
+def _ready(plan: SpectralConvPlan, runner: Runner, out: Any) -> Prepared:
     device = runner.device()
     key = (id(plan), device.index)
     found = _prepared.get(key)
     if found is None or found.plan is not plan:
-        found = _prepared[key] = Prepared(plan, xp, device)
+        found = _prepared[key] = Prepared(plan, namespace(out), device)
         while len(_prepared) > KEPT_PROGRAMS:
             _prepared.popitem(last=False)
     return found
@@ -189,6 +190,7 @@ class Prepared:
 
     def __init__(self, plan: SpectralConvPlan, xp: Any, device: launch.Device) -> None:
         self.plan = plan
+        self.moved = plan.axes != tuple(sorted(plan.axes))
         self.before, self.after = _required(plan, device.shared_bytes)
         self.itemsize, self.multiprocessors = _itemsize(plan), device.multiprocessors
         self.real = "float" if self.itemsize == 4 else "double"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -131,14 +131,14 @@ def spectral_filter(plan: SpectralFilterPlan, x: Any, *operands: Any, out: Any, 
     if out.size == 0:
         return
     runner = launch.runner(plan.op, out)
-    xp = namespace(out)
-    symbol = operands if plan.transfer is None else _on_device(plan, xp, runner)
-    ready = _ready(plan, symbol, runner, xp)
+    symbol = operands if plan.transfer is None else _on_device(plan, namespace(out), runner)
+    ready = _ready(plan, symbol, runner, out)
     if ready.expand:
         symbol = tuple(_expanded(plan, value, out) for value in symbol)
     if not ready.moved and x.flags.c_contiguous:
         ready.run(runner, x, symbol, out)
         return
+    xp = namespace(out)
     last = tuple(range(x.ndim - len(plan.axes), x.ndim))
     field = xp.ascontiguousarray(xp.moveaxis(x, plan.axes, last))
     result = xp.empty(field.shape, out.dtype) if ready.moved else out
@@ -154,8 +154,7 @@ KEPT_SYMBOLS = 32
 
 def _on_device(plan: SpectralFilterPlan, xp: Any, runner: Runner) -> tuple[Any, ...]:
     """The sampled symbol on the device: kept for the package's own transfers, copied at each call for others."""
-    from_package = type(plan.transfer).__module__.startswith("spectralops.")
-    if not from_package or xp is np:
+    if not _from_package(plan) or xp is np:
         return tuple(xp.asarray(value) for value in plan.symbol())
     key = (plan.transfer, plan.grid, plan.compute_dtype, runner.device().index)
     with _symbols_lock:
@@ -169,6 +168,11 @@ def _on_device(plan: SpectralFilterPlan, xp: Any, runner: Runner) -> tuple[Any, 
         else:
             _symbols.move_to_end(key)
     return found
+
+
+def _from_package(plan: SpectralFilterPlan) -> bool:
+    """Whether the symbol is one of the package's own transfers, which are values."""
+    return type(plan.transfer).__module__.startswith("spectralops.")
 
 
 def _expanded(plan: SpectralFilterPlan, value: Any, out: Any) -> Any:
@@ -258,12 +262,17 @@ _prepared: OrderedDict[Any, Prepared] = OrderedDict()
 KEPT_PROGRAMS = 256
 
 
-def _ready(plan: SpectralFilterPlan, symbol: tuple[Any, ...], runner: Runner, xp: Any) -> Prepared:
+def _ready(plan: SpectralFilterPlan, symbol: tuple[Any, ...], runner: Runner, out: Any) -> Prepared:
     device = runner.device()
-    key = (id(plan), device.index, tuple([value.strides for value in symbol]))
+    strides = tuple([value.strides for value in symbol])
+    key: Any = (id(plan), device.index, strides)
+    if plan.transfer is not None and not _from_package(plan):
+        # Plans with a caller's function are made anew at each call, and the function must not live on here.
+        plan = replace(plan, transfer=None)
+        key = (plan, device.index, strides)
     found = _prepared.get(key)
-    if found is None or found.plan is not plan:
-        found = _prepared[key] = Prepared(plan, symbol, device, xp)
+    if found is None or (found.plan is not plan and found.plan != plan):
+        found = _prepared[key] = Prepared(plan, symbol, device, namespace(out))
         while len(_prepared) > KEPT_PROGRAMS:
             _prepared.popitem(last=False)
     return found

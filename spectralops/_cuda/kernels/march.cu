@@ -162,6 +162,7 @@ __global__ void __launch_bounds__(32 * WARPS) sweep_plane(const T* __restrict__ 
 template <typename T, int V, int R, int WARPS, int LEVELS, int AHEAD, bool ALIGNED, bool WALLS, class RULE>
 SOPS_DEVICE void march_tile(const T* u, T* out, const Grid<T, 3>& p, const Values<T, 3>& values, index_t first,
                             index_t last, index_t top, const Columns<V, ALIGNED>& columns, T* shared) {
+  static_assert(6 % AHEAD == 0, "six turns are unrolled");
   const int lane = threadIdx.x % 32, warp = warp_of_block();
   const index_t plane = p.n[1] * p.n[2];
   Cells<T, V> slices[LEVELS][3][R] = {}, ahead[AHEAD][R];
