@@ -551,3 +551,18 @@ def test_out_shape_forms(rng):
     expected = spectral_conv(x, weight, out_shape=(6, 6))
     for sizes in (6, np.int32(6), [6, 6], np.array([6, 6])):
         assert np.array_equal(spectral_conv(x, weight, out_shape=sizes), expected)
+
+
+@pytest.mark.parametrize(
+    ("grid", "target", "modes"),
+    [((63,), (7,), (3,)), ((61,), (1,), (1,)), ((64,), (16,), (4,)), ((12, 20), (6, 7), (4, 3))],
+    ids=str,
+)
+def test_nothing_is_left_of_an_earlier_call(grid, target, modes, rng) -> None:
+    """A NaN of one call must not come back in the next one's result by way of memory that both use."""
+    x = rng.standard_normal((4, 5, *grid)).astype(np.float32)
+    weight = (rng.standard_normal((5, 2, *modes)) + 1j).astype(np.complex64)
+    spectral_conv(np.full((8, 8, 2048), np.nan, np.float32), np.full((8, 8, 200), np.nan, np.complex64))
+    y = spectral_conv(x, weight, out_shape=target)
+    expected = spectral_conv(x, weight, out_shape=target, backend="reference")
+    np.testing.assert_allclose(y, expected, rtol=0, atol=2e-6 * np.abs(expected).max())

@@ -95,10 +95,20 @@ from_negative = _from("from_negative", lambda _, n: (n, (n[1], -n[0])))
 
 
 @vector_op
-def to_blocks(e: Emitter, dense: Value, imag: Value, count: Value, blocks: Value, step: Value) -> None:
-    """Modes of one image to blocks of real and imaginary parts, `step` apart."""
-    with e.loop(0, count) as i:
+def to_blocks(
+    e: Emitter, dense: Value, imag: Value, modes: Value, count: Value, blocks: Value, step: Value
+) -> None:
+    """Modes of one image to blocks of real and imaginary parts, `step` apart; zeros beyond them.
+
+    Zeros, since an inverse by products may run over what lies there, where a NaN of an earlier call could be.
+    """
+    whole = modes // e.lanes
+    with e.loop(0, whole) as i:
         z = _load(e, dense, i * e.lanes, imag)
+        _store(e, blocks, i * step, e.constant(e.lanes), None, z)
+    with e.loop(whole, count) as i:
+        place, left = i * e.lanes, modes - i * e.lanes
+        z = e.load_part(dense, place, left), e.load_part(dense, place + imag, left)
         _store(e, blocks, i * step, e.constant(e.lanes), None, z)
 
 

@@ -23,6 +23,7 @@ from spectralops._cpu.vector.truncation_fields import (
     COLUMNS,
     COSINE_ROWS,
     COUNT,
+    DENSE_COUNT,
     DENSE_IMAG,
     DENSE_STEP,
     FIELD_GROUP,
@@ -92,7 +93,7 @@ def modes_kept(job: Any, dense: Any, blocks: Any, scratch: Any, first: Any, last
     count = lanes(dense)
     for image in range(first, last):
         here, there = shift(dense, image * at(job, DENSE_STEP)), shift(blocks, image * 2 * count)
-        signs.to_blocks(here, at(job, DENSE_IMAG), at(job, BLOCKS), there, at(job, BLOCK_STEP))
+        signs.to_blocks(here, at(job, DENSE_IMAG), at(job, DENSE_COUNT), at(job, BLOCKS), there, at(job, BLOCK_STEP))
 
 
 def modes_spread(job: Any, blocks: Any, dense: Any, scratch: Any, first: Any, last: Any) -> None:

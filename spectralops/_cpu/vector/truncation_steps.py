@@ -225,5 +225,5 @@ def signs(of: Grid, at: Columns, tables: tuple[Array, Array], inner: int, width:
 
 def blocks(of: Grid, images: int, inverse: bool) -> Step:
     """Dense modes of an image to the blocks of all."""
-    record = np.array([of.blocks, of.block_step(images), 2 * of.imag, of.imag], np.int64)
+    record = np.array([of.blocks, of.block_step(images), 2 * of.imag, of.imag, of.count], np.int64)
     return Step(f"modes_{'spread' if inverse else 'kept'}", record, 1, 2 * of.imag, 0, 0, ())
