@@ -11,12 +11,14 @@ __all__ = ["warmup"]
 
 
 def warmup(dtypes: Any = ("float32", "float64")) -> None:
-    """Compile the kernels of :func:`spectral_filter` on the CPU now rather than at the first call that needs each.
+    """Compile the vector engine's kernels on the CPU now rather than at the first call that needs each.
+
+    They run spectral operators and :func:`diffusion_filter`.
 
     Compiled kernels are kept in the user's cache directory (or in ``SPECTRALOPS_CACHE_DIR``) for later processes, so
     that one call after installation is enough, for instance while a container image is built. Where the kernels are
     there already, this loads them. Without numba, or with ``SPECTRALOPS_NUMBA=0``, there is nothing to compile. The
-    steps' kernels compile at their first call, and stay in numba's own cache.
+    steps' inner loops depend on their terms: they compile at their first call, in a moment, and are kept likewise.
 
     Parameters
     ----------
