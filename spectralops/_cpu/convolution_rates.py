@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["FAMILIES", "ratios", "counted", "measure"]
+__all__ = ["FAMILIES", "counted", "measure", "ratios"]
 
 SWITCH = "SPECTRALOPS_RATES"
 # Seconds in convolutions after which measuring pays, and how far a ratio is believed.
@@ -73,29 +73,25 @@ def _arrays(*shapes: tuple[int, ...]) -> tuple[Array, ...]:
 
 
 FAMILIES = {
-    "rows": Probe(0.105e-3, ("copy_strip", "sum_rows"), partial(_planes, (256, 256), (7, 7), None)),
-    "taps": Probe(0.11e-3, ("copy_strip", "sum_taps"), partial(_planes, (65536,), (31,), None)),
-    "channels": Probe(0.6e-3, ("copy_strip", "sum_channels"), partial(_channels, 64, 3, None)),
-    "lines": Probe(0.2e-3, ("filter_lines", "filter_rows_even"), partial(_planes, (65536,), (200,), (1024,))),
-    "windows": Probe(0.5e-3, ("filter_windows", "filter_spectra"), partial(_planes, (256, 256), (31, 31), (160, 160))),
-    "tiles": Probe(0.8e-3, ("filter_tiles", "tile_weights"), partial(_channels, 64, 7, 40)),
+    "rows": Probe(0.13e-3, ("copy_strip", "sum_rows"), partial(_planes, (256, 256), (7, 7), None)),
+    "taps": Probe(0.104e-3, ("copy_strip", "sum_taps"), partial(_planes, (65536,), (31,), None)),
+    "channels": Probe(0.46e-3, ("copy_strip", "sum_channels"), partial(_channels, 64, 3, None)),
+    "lines": Probe(0.148e-3, ("filter_lines", "filter_rows_even"), partial(_planes, (65536,), (200,), (1024,))),
+    "windows": Probe(0.23e-3, ("filter_windows", "filter_spectra"), partial(_planes, (256, 256), (31, 31), (160, 160))),
+    "tiles": Probe(0.43e-3, ("filter_tiles", "tile_weights"), partial(_channels, 64, 7, 40)),
 }
 
 
+@lru_cache(maxsize=1)
 def ratios() -> tuple[float, ...]:
-    """Time of this machine over that of the constants, for each family."""
-    return _ratios(os.environ.get(SWITCH), os.environ.get("SPECTRALOPS_CACHE_DIR"))
-
-
-@lru_cache(maxsize=8)
-def _ratios(switch: str | None, directory: str | None) -> tuple[float, ...]:
-    found = _known(switch, directory)
+    """Time of this machine over that of the constants, for each family; read once per process."""
+    found = _known()
     return tuple(found.get(name, 1.0) for name in FAMILIES)
 
 
-@lru_cache(maxsize=8)
-def _known(switch: str | None, directory: str | None) -> dict[str, float]:
-    """What is known of this machine; read once per process."""
+def _known() -> dict[str, float]:
+    """What is known of this machine."""
+    switch = os.environ.get(SWITCH)
     if switch == "default":
         return {}
     if switch:
@@ -145,7 +141,6 @@ def measure(names: tuple[str, ...] = tuple(FAMILIES)) -> None:
     except OSError:
         return
     ratios.cache_clear()
-    _ratios.cache_clear()
 
 
 def _seconds(call: Callable[[], None]) -> float:

@@ -18,20 +18,22 @@ from spectralops._plans.transform import fast_size, fft_flops
 __all__ = ["LARGEST_AXES", "Rates", "Sums"]
 
 # Seconds; "float" means one float32, and float64 counts as two.
-OUTPUT = 0.35e-9  # one result of a direct sum, whatever its taps
-ROW_TAP = 0.025e-9  # one of its taps, where rows share what they read
-TAP = 0.036e-9  # the same for any taps
-CHANNEL_TAP = 0.026e-9  # the same where four output channels share what they read
-FAR_CHANNEL_TAP = 0.042e-9  # where weights and inputs of one block leave the first-level cache
+OUTPUT = 0.3e-9  # one result of a direct sum, whatever its taps
+ROW_TAP = 0.0235e-9  # one of its taps, where rows share what they read
+TAP = 0.035e-9  # the same for any taps
+CHANNEL_TAP = 0.022e-9  # the same where four output channels share what they read
+FAR_CHANNEL_TAP = 0.042e-9  # the same for many input channels, which leave the first-level cache
 COPY = 0.3e-9  # one float copied beside its neighbours, or from a window
 MEMORY = 0.35e-9  # one float from memory or to it
-LEVEL = 0.078e-9  # one float and one level log2 of the transform of a window that fits the second-level cache
-FAR_LEVEL = 0.22e-9  # one that leaves the caches
-LINE_LEVEL = 0.06e-9  # one float and one level of a row among as many as there are lanes
-TILE_LEVEL = 0.115e-9  # one float and one level of a tile with channels in the lanes
-FAR_TILE_LEVEL = 0.3e-9
-MIX = 0.012e-9  # one of the four multiply-adds of a complex product, eight operations in all counting as four
-WEIGHT = 1.2e-9  # one float of weights brought into the order of the tiles
+LEVEL = 0.056e-9  # one float and one level log2 of the transform of a window that fits the second-level cache
+FAR_LEVEL = 0.085e-9  # one that leaves the caches
+LINE_LEVEL = 0.045e-9  # one float and one level of a row among as many as there are lanes
+TILE_LEVEL = 0.085e-9  # one float and one level of a tile with channels in the lanes
+TRANSFORM_CALL = 70e-9  # one transform of a row or column of a tile, whatever its length
+WINDOW_CALL = 0.6e-6  # one window, whatever its size
+KNOWN = 0.5  # of the time that filters take: they are kept for the next call with the same kernel
+MIX = 0.02e-9  # one of the four multiply-adds of a complex product, eight operations in all counting as four
+WEIGHT = 0.5e-9  # one float of weights brought into the order of the tiles
 CALL = 20e-6  # preparing a call of direct sums
 FILTER_CALL = 45e-6  # and of transforms
 GROUP_CALL = 12e-6  # one more call, for each filter of rows and for each group of channels
@@ -40,9 +42,9 @@ ENGINE = "vector"
 VECTOR = 8  # floats in a vector
 BLOCK = 16  # results of a row that are summed at a time
 NEAR_BYTES = 2**22
-CACHE_BYTES = 2**20
-TILES_BYTES = 2**24
-L1_BYTES = 2**15
+FEW_INPUTS = 32
+FAR_BYTES = 2**24
+KEPT_BYTES = 2**26
 TOGETHER = 4  # tiles that share what they read of the weights
 SHORTEST = 16  # shortest transform of the last axis
 LARGEST_AXES = 3
@@ -125,7 +127,7 @@ class Sums:
         area = math.prod(self.results[:-2]) * rows * _up(self.results[-1], BLOCK)
         copies = self.inputs * math.prod(self.held[:-2]) * math.prod(self.results[:-2]) * rows * self.image[-1]
         if channels > 2:
-            near = 16 * taps + 128 * self.inputs * (self.held[-2] if len(self.held) > 1 else 1) <= L1_BYTES
+            near = self.inputs <= FEW_INPUTS
             each, rate = (CHANNEL_TAP if near else FAR_CHANNEL_TAP), self.rates.channels
             results = area * self.parts * _up(channels, 4) / channels
             area_copied = copies
@@ -212,7 +214,8 @@ class Sums:
             return self.rates.lines * (blocks * each + own) + traffic
         rate = LEVEL if 4 * self.width * size <= NEAR_BYTES else FAR_LEVEL
         each = size * (2 * rate * levels + 2 * COPY)
-        return self.rates.windows * (windows + filters) * each + traffic
+        call = WINDOW_CALL / self.width
+        return self.rates.windows * (windows * (each + call) + KNOWN * filters * each) + traffic
 
     def _by_tiles(self, lengths: tuple[int, ...], windows: int) -> float:
         """Tiles of all channels, real and imaginary parts as channels or as images."""
@@ -223,12 +226,19 @@ class Sums:
             windows *= self._element
         size, levels = math.prod(lengths), _levels(lengths)
         blocks = _up(inputs, VECTOR) + _up(outputs, VECTOR)
-        near = 4 * self.width * TOGETHER * blocks * size <= TILES_BYTES
-        transforms = (TILE_LEVEL if near else FAR_TILE_LEVEL) * levels * size
         bins = lengths[0] * (lengths[1] // 2 + 1)
+        calls = TRANSFORM_CALL / VECTOR / self.width * (lengths[0] + lengths[1] // 2 + 1)
+        transforms = blocks * (TILE_LEVEL * levels * size + calls)
         mixing = 4 * MIX * inputs * _up(outputs, VECTOR) * bins
-        weights = inputs * _up(outputs, VECTOR) * (TILE_LEVEL * levels * size + 2 * WEIGHT * bins)
-        work = windows * (blocks * transforms + mixing) + weights
+        # Few rows of a kernel are not zeros: its transform takes half the time.
+        weights = inputs * _up(outputs, VECTOR) * (0.5 * TILE_LEVEL * levels * size + 2 * WEIGHT * bins)
+        factors = 2 * inputs * _up(outputs, VECTOR) * bins
+        if 4 * self.width * factors > FAR_BYTES:
+            # Weights come from memory for every few tiles, and are written there in the first place.
+            weights += MEMORY * factors * (-(-windows // TOGETHER) + 1) / KNOWN
+        if 4 * self.width * factors > KEPT_BYTES:
+            weights /= KNOWN
+        work = windows * (transforms + mixing) + KNOWN * weights
         return self.groups * (self.rates.tiles * work + GROUP_CALL + self.batch * MEMORY * self._traffic())
 
 

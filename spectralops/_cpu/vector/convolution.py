@@ -78,8 +78,8 @@ class _Fields:
 
     def __init__(self, fields: Array, place: int, items: Array) -> None:
         self._fields, self._items = fields.copy(), items
-        self._fields[place] = items.ctypes.data
-        self.address = self._fields.ctypes.data
+        self._fields[place] = workspace.address(items)
+        self.address = workspace.address(self._fields)
 
 
 def _number_strides(shape: Sizes) -> Sizes:
@@ -138,7 +138,7 @@ def _sum(geometry: Geometry, shared: int, dtype: str, items: Array) -> Sum:
 
 def _run(plan: Sum, x: Array, weights: Array, out: Array, workers: int) -> None:
     kernel, fields, size = plan.job.kernel, plan.fields.address, plan.job.memory
-    source, factors, target = x.ctypes.data, weights.ctypes.data, out.ctypes.data
+    source, factors, target = workspace.address(x), workspace.address(weights), workspace.address(out)
 
     def some(first: int, last: int) -> None:
         memory = workspace.take(size)
@@ -166,6 +166,7 @@ def _weights(is_complex: bool, taps: Array) -> Array:
     """Weights (…, part of the result, summed parts · taps) from (…, 1, taps), for `_parts`."""
     if taps.dtype.kind != "c":
         return np.ascontiguousarray(taps)
+    taps = np.ascontiguousarray(taps)  # concatenate keeps the order in memory of what it is given
     if not is_complex:
         return np.concatenate([taps.real, taps.imag], axis=-2)
     real = np.concatenate([taps.real, -taps.imag], axis=-1)
@@ -219,7 +220,7 @@ def _filter_lines(way: LineWindows, x: Array, filters: Array, out: Array, plan: 
     wide = np.complex128 if not halved else np.float64
     spectra = (np.fft.rfft if halved else np.fft.fft)(filters.astype(wide), length)
     lanes = way.lines.lanes
-    source, target = x.ctypes.data, out.ctypes.data
+    source, target = workspace.address(x), workspace.address(out)
 
     def one(number: int, threads: int) -> None:
         count = (bounds[number + 1] - bounds[number]) * way.count
@@ -229,7 +230,7 @@ def _filter_lines(way: LineWindows, x: Array, filters: Array, out: Array, plan: 
         def some(first: int, last: int) -> None:
             memory = workspace.take(way.memory)
             stop = min(last * lanes, count)
-            way.kernel(fields.address, source, transfer.ctypes.data, target, memory.address, first * lanes, stop)
+            way.kernel(fields.address, source, workspace.address(transfer), target, memory.address, first * lanes, stop)
             workspace.give_back(memory)
 
         workspace.run(some, -(-count // lanes), threads)
@@ -255,7 +256,7 @@ def _filter_images(way: Windows, x: Array, filters: Array, out: Array, plan: Fil
     items, bounds = plan.items, plan.bounds
     size = filters[0].size * (2 if out.dtype.kind == "c" else 1)
     few = max(1, FILTERS_BYTES // way.filter_bytes)
-    source, target = x.ctypes.data, out.ctypes.data
+    source, target = workspace.address(x), workspace.address(out)
     for begin in range(0, len(filters), few):
         chosen = filters[begin : begin + few]
         count = len(chosen)
@@ -264,11 +265,11 @@ def _filter_images(way: Windows, x: Array, filters: Array, out: Array, plan: Fil
         reading = _Fields(way.filters.fields, w.ITEMS, places)
 
         def arrange(
-            address: int, fields: int = reading.address, taps: int = chosen.ctypes.data, count: int = count
+            address: int, fields: int = reading.address, taps: int = workspace.address(chosen), count: int = count
         ) -> None:
             def some(first: int, last: int) -> None:
                 memory = workspace.take(way.memory)
-                way.filters_kernel(fields, taps, way.scale.ctypes.data, address, memory.address, first, last)
+                way.filters_kernel(fields, taps, workspace.address(way.scale), address, memory.address, first, last)
                 workspace.give_back(memory)
 
             workspace.run(some, count, workers)
@@ -388,7 +389,7 @@ def _filter_group(x: Array, weight: Array, out: Array, extent: Extent, workers: 
         items[:, t.ITEM_SOURCE] = np.arange(x.shape[0]) * source[0]
         items[:, t.ITEM_TARGET] = np.arange(x.shape[0]) * target[0]
         fields = _Fields(way.fields, t.ITEMS, items)
-        arguments = (fields.address, x.ctypes.data, lease.buffer.address, results.ctypes.data)
+        arguments = (fields.address, workspace.address(x), lease.buffer.address, workspace.address(results))
 
         def some(first: int, last: int, way: Tiles = way, arguments: tuple[int, ...] = arguments) -> None:
             memory = workspace.take(way.memory)
@@ -415,7 +416,7 @@ def _weights_to(way: Tiles, weight: Array, workers: int) -> Callable[[int], None
     def arrange(address: int) -> None:
         def some(first: int, last: int) -> None:
             memory = workspace.take(way.weights_memory)
-            arguments = fields.address, weight.ctypes.data, way.scale.ctypes.data, address
+            arguments = fields.address, workspace.address(weight), workspace.address(way.scale), address
             way.weights_kernel(*arguments, memory.address, first, last)
             workspace.give_back(memory)
 

@@ -38,5 +38,7 @@ from __future__ import annotations
     FIELDS,
 ) = range(33)
 
+# Input channels whose weights are transformed together, so that they are stored side by side.
+WEIGHTS = 8
 # Integers per item, in numbers from the beginning of the arrays.
 ITEM_SOURCE, ITEM_TARGET, ITEM_FIELDS = range(3)

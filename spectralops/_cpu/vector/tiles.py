@@ -49,6 +49,7 @@ from spectralops._cpu.vector.tile_fields import (
     TILE_IN,
     TILE_OUT,
     TOGETHER,
+    WEIGHTS,
 )
 from spectralops._cpu.vector.window_fields import (
     WINDOW_COUNT,
@@ -78,13 +79,23 @@ def zero_places(e: Emitter, spectrum: Value, offset: Value, stride: Value, count
 
 
 @vector_op
-def scatter_scaled(e: Emitter, source: Value, rows: Value, scale: Value, target: Value, distance: Value) -> None:
-    """Complex vectors times a number, side by side in the source, `distance` apart in the target."""
+def scatter_scaled(
+    e: Emitter,
+    source: Value,
+    between: Value,
+    channels: Value,
+    rows: Value,
+    scale: Value,
+    target: Value,
+    distance: Value,
+) -> None:
+    """Rows of complex vectors times a number: channels `between` apart become neighbours, rows `distance` apart."""
     factor = e.broadcast(scale, 0)
-    with e.loop(0, rows) as i:
-        for part in range(2):
-            place = part * e.lanes
-            e.store(target, i * distance + place, e.load(source, i * (2 * e.lanes) + place) * factor)
+    with e.loop(0, rows) as row, e.loop(0, channels) as channel:
+        here = channel * between + row * (2 * e.lanes)
+        there = row * distance + channel * (2 * e.lanes)
+        for place in (0, e.lanes):
+            e.store(target, there + place, e.load(source, here + place) * factor)
 
 
 @vector_op
@@ -178,18 +189,26 @@ def tile_weights(job: Any, source: Any, scale: Any, target: Any, memory: Any, fi
     inputs, outputs, width = at(job, INPUTS), at(job, OUTPUTS), lanes(source)
     blocks = (outputs + width - 1) // width
     distance = blocks * inputs * 2 * width
-    group = shift(memory, at(job, BLOCK_SIZE))
+    between = at(job, BLOCK_SIZE)
+    group = shift(memory, WEIGHTS * between)
     items = integers(at(job, ITEMS))
     down, across = integers(at(job, DOWN_TABLE)), integers(at(job, ACROSS_TABLE))
-    for channel in range(first, last):
+    for channel in range(first, last, WEIGHTS):
+        count = min(WEIGHTS, last - channel)
         for block in range(blocks):
-            here = at(items, channel * ITEM_FIELDS + ITEM_SOURCE) + block * width * at(job, SOURCE_CHANNEL)
-            left = outputs - block * width
-            call(at(job, TILE_IN), (job, shift(source, here), memory, group, down, across, left))
+            for c in range(count):
+                here = at(items, (channel + c) * ITEM_FIELDS + ITEM_SOURCE) + block * width * at(job, SOURCE_CHANNEL)
+                spectrum = shift(memory, c * between)
+                call(
+                    at(job, TILE_IN),
+                    (job, shift(source, here), spectrum, group, down, across, outputs - block * width),
+                )
             place = (block * inputs + channel) * 2 * width
             for column in range(at(job, COLUMNS) // 2 + 1):
                 scatter_scaled(
                     shift(memory, column * at(job, STRIDE)),
+                    between,
+                    count,
                     at(job, ROWS),
                     scale,
                     shift(target, column * at(job, ROWS) * distance + place),

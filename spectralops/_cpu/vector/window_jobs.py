@@ -227,7 +227,7 @@ class Tiles(_Job):
         blocks = -(-inputs // lanes), -(-outputs // lanes)
         self.count = len(down) * len(across)
         self.memory = (together * sum(blocks) * block + group + lanes * columns) * item
-        self.weights_memory = (block + group) * item
+        self.weights_memory = (t.WEIGHTS * block + group) * item
         self.factor_bytes = (columns // 2 + 1) * rows * blocks[1] * inputs * 2 * lanes * item
         self.scale = np.array(0.25 / (rows * columns), dtype)
         self.kernel = kernels.kernel("filter_tiles", dtype)
