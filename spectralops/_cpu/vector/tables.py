@@ -28,21 +28,24 @@ FIRST_STAGE = 4
 FIELDS_PER_STAGE = 3
 # What the passes of one block should fit in: half of a usual first-level data cache.
 BLOCK_BYTES = 1 << 14
+# Longest transform of which a group of 32-byte vectors fits in there.
+SHORT = 256
 
 
 def factorise(n: int, registers: int) -> tuple[int, ...]:
     """Radices of the passes, in order; `registers` is how many vectors the CPU holds.
 
-    A butterfly of 8 keeps 16 vectors and its temporaries alive: it pays where there are 32 registers, otherwise 4 is
-    faster and 8 only replaces a last 4·2. The odd radices go last, where most of their visits need no twiddle factors.
+    A butterfly of 8 keeps 16 vectors and its temporaries alive: it pays where there are 32 registers, or where all of a
+    group lies in the first-level cache; otherwise 4 is faster and 8 only replaces a last 4·2. The odd radices go last, where most of their visits need no twiddle factors.
     """
+    many = registers >= 32 or n <= SHORT
     odd: list[int] = []
     for prime in (3, 5, 7):
         while n % prime == 0:
             odd.append(prime)
             n //= prime
     twos = n.bit_length() - 1
-    eights = twos // 3 if registers >= 32 else int(twos > 1 and twos % 2 == 1)
+    eights = twos // 3 if many else int(twos > 1 and twos % 2 == 1)
     rest = twos - 3 * eights
     if rest == 1 and eights:
         eights, rest = eights - 1, 4
