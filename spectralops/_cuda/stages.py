@@ -150,6 +150,8 @@ class Stages:
         return f"{self._place(field.operand)}, {C_NAMES[compute]}"
 
     def _weight(self, weight: Weight) -> str:
+        if not weight.parts:
+            return f"Constant<{self._number(weight.constant)}, {self._number(1.0 + weight.constant)}>"
         first = len(self._weights)
         self._weights += [weight.constant, *(factor for _, factor in weight.parts)]
         places = [self._place(operand) for operand, _ in weight.parts]

@@ -111,6 +111,15 @@ struct Weight {
   }
 };
 
+// A coefficient that is a number: CHANGE of the stage's numbers, or WHOLE, which is 1 more.
+template <int CHANGE, int WHOLE>
+struct Constant {
+  template <typename T, class C>
+  SOPS_DEVICE static T of(const C& cell, double plus) {
+    return cell.p.numbers[plus == 0.0 ? CHANGE : WHOLE];
+  }
+};
+
 // A pair of neighbours with a common weight, or one: LOW and HIGH are their offsets, 0 for none.
 template <int A, int LOW, int HIGH, class WEIGHT>
 struct Tap {

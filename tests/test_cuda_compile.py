@@ -1,0 +1,136 @@
+"""Every CUDA kernel compiles for the devices that it is meant for, keeps its values in registers, and is there at all.
+
+The kernels are those that the conformance cases launch, recorded without running them; an instantiation that nothing
+names compiles to nothing, so that the symbols are looked up in the machine code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from functools import cache
+
+import numpy as np
+import nvrtc
+import pytest
+from conformance import CASES, Variant
+from cuda_on_host import BACKEND, HostRunner, backend
+
+import spectralops as so
+from spectralops import UnsupportedError
+from spectralops._cuda import module
+from spectralops._cuda.launch import Kernel
+from spectralops._dispatch import SUPPORT
+
+pytestmark = [
+    pytest.mark.skipif(not nvrtc.available(), reason="NVRTC is not installed: pip install nvidia-cuda-nvrtc"),
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+]
+
+INDEX_TYPES = ("int", "long long")
+REALS = {"float32": "float", "float64": "double"}
+# Instantiations of a kernel that are compiled for every type: the plainest and the richest.
+PER_KERNEL = 2
+# Kernels, by the start of their names, that may spill so many bytes (stores and loads).
+SPILLS = {
+    # Three rows a thread in blocks of 512 threads, which may have 128 registers: fastest all the same.
+    "march_volume<float, 4, 3, 16, 2,": 400,
+    # An address or two of the many that a cell's neighbours in three dimensions have.
+    "stage<": 64,
+}
+WALLS = (so.Dirichlet(0.5), (so.Neumann(0.25), so.Hold()))
+
+
+class Recorder(HostRunner):
+    """Notes the kernels that it is asked to launch."""
+
+    def launch(self, kernel: Kernel, *arguments: object) -> None:
+        self.launched.append(kernel)
+
+
+@cache
+def kernels() -> dict[tuple[str, str, str], tuple[Kernel, ...]]:
+    """Kernels by file, template and type: of the conformance cases, and of steps along whole vectors."""
+    found: dict[tuple[str, str, str], set[Kernel]] = defaultdict(set)
+    for dtype, real in REALS.items():
+        recorder = Recorder()
+        with backend(recorder):
+            for case in CASES:
+                variant = Variant(case, BACKEND, dtype)
+                if (case.op, BACKEND) not in SUPPORT or "reaction" in case.name or case.name.startswith("pointwise"):
+                    continue
+                try:
+                    case.call(variant.function(), variant.arrays(), backend=BACKEND)
+                except (UnsupportedError, ValueError):  # not covered by kernels, or no case for real x
+                    continue
+            for shape, bc in (((64, 64), so.Periodic()), ((64, 64), WALLS), ((8, 64, 64), so.Periodic())):
+                u = np.zeros(shape, dtype)
+                axes = tuple(range(len(shape)))
+                for steps in (1, 64):
+                    so.diffusion_step(u, 1.0, 0.1, 1.0, bc=bc, axes=axes, steps=steps, backend=BACKEND)
+                if len(shape) == 2:
+                    so.diffuse_convect_step(u, 1.0, 0.1, 1.0, bc=bc, steps=64, on_unstable="ignore", backend=BACKEND)
+        for kernel in recorder.launched:
+            found[kernel.file, kernel.name.partition("<")[0], real].add(kernel)
+    return {family: tuple(sorted(some, key=lambda k: (len(k.name), k.name))) for family, some in found.items()}
+
+
+def chosen(family: tuple[str, str, str], count: int) -> list[Kernel]:
+    """The shortest and the longest names."""
+    all_of_it = list({k.name: k for k in kernels()[family]}.values())
+    return all_of_it if len(all_of_it) <= count else [*all_of_it[: count - 1], all_of_it[-1]]
+
+
+FAMILIES = sorted(kernels()) if nvrtc.available() else []
+
+
+def compiled(some: list[Kernel], index: str, arch: str) -> None:
+    names = tuple(kernel.name for kernel in some)
+    options = {option for kernel in some for option in kernel.options if not option.startswith("-DINDEX_T=")}
+    flags = (*module.OPTIONS, *sorted(options), f"-DINDEX_T={index}")
+    result = nvrtc.compile_text(module.assemble(some[0].file), names, arch, flags)
+    assert "warning" not in result.log
+    for name in names:
+        symbol = result.names[name]
+        assert symbol.encode() in result.code
+        registers, spilled = result.resources[symbol]
+        assert 0 < registers <= 255
+        allowed = next((most for start, most in SPILLS.items() if name.startswith(start)), 0)
+        assert spilled <= allowed, f"{name}: {spilled} bytes spilled"
+
+
+@pytest.mark.parametrize("index", INDEX_TYPES, ids=lambda index: index.replace(" ", "-"))
+@pytest.mark.parametrize("family", FAMILIES, ids="-".join)
+def test_compiles_for_hopper(family: tuple[str, str, str], index: str) -> None:
+    compiled(chosen(family, PER_KERNEL), index, "sm_90")
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_100"])
+@pytest.mark.parametrize("file", sorted({file for file, _, _ in FAMILIES}))
+def test_compiles_for_others(file: str, arch: str) -> None:
+    """One kernel of each file for Ampere and Blackwell."""
+    family = next(family for family in FAMILIES if family[0] == file)
+    compiled(chosen(family, 1), "int", arch)
+
+
+def test_every_kernel_is_recorded() -> None:
+    """No kernel of any file is left out."""
+    bounds = re.compile(r"__launch_bounds__\((?:[^()]|\([^()]*\))*\)")
+    written = {
+        (path.name, re.findall(r"(\w+)\s*\(", bounds.sub("", part))[0])
+        for path in module.KERNELS.glob("*.cu")
+        for part in path.read_text().split("__global__")[1:]
+    }
+    assert written == {family[:2] for family in kernels()}
+
+
+def test_an_error_is_seen() -> None:
+    with pytest.raises(AssertionError, match=r"identifier .* is undefined"):
+        nvrtc.compile_text("__global__ void k() { nothing(); }", ("k",), "sm_90")
+
+
+def test_spilling_is_seen() -> None:
+    text = "template <int N> __global__ void k(float* x) { float y[N]; for (int i = 0; i < N; ++i) y[i] = x[i];\n"
+    text += "#pragma unroll\nfor (int i = 0; i < N; ++i) x[i] = y[N - 1 - i] * y[i] + x[2 * N + i]; }"
+    result = nvrtc.compile_text(text, ("k<300>",), "sm_90")
+    assert set(result.resources) == {result.names["k<300>"]}
