@@ -101,7 +101,7 @@ def test_only_the_named_instantiation_is_compiled_and_only_once(folder, cupy: Si
     assert cupy.log["compiled"] == [
         {
             "code": module.assemble("tiny.cu"),
-            "options": ("--std=c++17", "-DINDEX_T=int"),
+            "options": (*module.OPTIONS, "-DINDEX_T=int"),
             "name_expressions": ("tiny<float>",),
             "enable_cooperative_groups": False,
         }

@@ -33,7 +33,7 @@ class Kernel(Protocol):
 
 KERNELS = Path(__file__).parent / "kernels"
 INCLUDE = re.compile(r'^[ \t]*#include "([\w.]+)"[ \t]*$', re.MULTILINE)
-OPTIONS = ("--std=c++17",)
+OPTIONS = ("--std=c++17", "--device-as-default-execution-space")
 # A block may use more than this only after its function has been told so.
 STATIC_SHARED_BYTES = 48 * 1024
 # Functions kept; a program uses a handful per operator, shape and dtype.
