@@ -257,9 +257,7 @@ def _run(plan: Plan, arrays: tuple[Any, ...], home: _arrays.Home, out: Any, thre
     """Execute a plan on arrays that fit it, on the current device and stream."""
     out_dtype = plan.out_dtype
     compute = _checks.compute_dtype(out_dtype)
-    native = tuple(
-        [_arrays.adopt(x, operand.compute, home) for operand, x in zip(plan.operands, arrays, strict=True)]
-    )
+    native = tuple([_arrays.adopt(x, operand.compute, home) for operand, x in zip(plan.operands, arrays, strict=True)])
     target = None if out is None else _target(plan, arrays, out, home)
     direct = target is not None and compute == out_dtype and _arrays.behaves(target)
     result = target if direct else _arrays.empty(plan.out_shape, compute, home)

@@ -163,6 +163,10 @@ HUGE = 2**62
             f"spectral_filter: pad_width is {HUGE}, but must be small enough for an array of less than 2**63 bytes",
         ),
         (lambda: so.fft_conv2d(IMAGES, WEIGHT, groups=2, padding=HUGE), f"fft_conv2d: padding is {HUGE}, but must be"),
+        (
+            lambda: so.fft_conv2d(IMAGES, WEIGHT, groups=2, stride=2**31),
+            "fft_conv2d: stride is 2147483648, but must be",
+        ),
         (lambda: so.diffusion_step(U, 1.0, 0.1, 1.0, steps=HUGE), f"diffusion_step: steps is {HUGE}, but must be at m"),
         (lambda: so.diffusion_filter(U, 3.0, 1.0, n_steps=HUGE), f"diffusion_filter: n_steps is {HUGE}, but must be a"),
         (
@@ -275,7 +279,9 @@ def test_messages_quote_values_on_one_line(value: Any, shown: str) -> None:
     assert _checks.shown(value) == shown
 
 
-@pytest.mark.parametrize("backend", [np.array([1, 2]), np.void(b"ab"), 3, ["cpu"]], ids=["array", "void", "int", "list"])
+@pytest.mark.parametrize(
+    "backend", [np.array([1, 2]), np.void(b"ab"), 3, ["cpu"]], ids=["array", "void", "int", "list"]
+)
 def test_a_backend_is_a_word(backend: Any) -> None:
     with pytest.raises(TypeError, match=r"^convolve: backend is a \w+, but must be 'cpu', "):
         so.convolve(U, U, backend=backend)

@@ -30,6 +30,8 @@ from spectralops.errors import UnsupportedError
 __all__ = ["Conv2dPlan", "build"]
 
 OP = "fft_conv2d"
+# The largest stride, dilation and number of groups: products with sizes stay within 64 bits.
+MOST = 2**31 - 1
 PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 Pair = tuple[int, int]
@@ -280,6 +282,8 @@ def _sizes(name: str, value: Any, count: int) -> tuple[int, ...]:
         raise ValueError(f"{OP}: {name} has {len(sizes)} entries, but must have {count}")
     if min(sizes) < 1:
         raise ValueError(f"{OP}: {name} is {_checks.shown(value)}, but must be positive")
+    if max(sizes) > MOST:
+        raise ValueError(f"{OP}: {name} is {_checks.shown(value)}, but must be at most {MOST}")
     return sizes
 
 
