@@ -129,7 +129,9 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="every twentieth point: a check that it works")
     parser.add_argument("--part", default="0/1", metavar="I/N", help="every N-th point from the I-th on, added to FILE")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write results, hardware, versions and commit")
+    parser.add_argument("--seconds", type=float, default=900.0, help="stop after this time (default: %(default)s)")
     options = parser.parse_args()
+    start = time.monotonic()
     first, step = (int(part) for part in options.part.split("/"))
     if options.quick:
         step *= 20
@@ -137,6 +139,9 @@ def main() -> int:
     for number, (name, arrays, planned, rivals) in enumerate(points()):
         if number % step != first or planned(method="auto").cost.seconds > LONGEST:
             continue
+        if time.monotonic() - start > options.seconds:
+            print(f"stopped before {name}")
+            break
         entry = {"point": name} | judge(arrays, planned, rivals)
         found.append(entry)
         mark = "  SLOW" if entry["loss"] > ALLOWED else ""

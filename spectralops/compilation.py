@@ -13,7 +13,9 @@ __all__ = ["warmup"]
 def warmup(dtypes: Any = ("float32", "float64")) -> None:
     """Compile the vector engine's kernels on the CPU now rather than at the first call that needs each.
 
-    They run spectral operators and :func:`diffusion_filter`.
+    They run spectral operators, convolutions and :func:`diffusion_filter`. With float32 among the dtypes, small
+    convolutions are timed as well, in some milliseconds, so that the cost model that chooses their algorithm knows
+    this machine (see :func:`fft_conv2d`).
 
     Compiled kernels are kept in the user's cache directory (or in ``SPECTRALOPS_CACHE_DIR``) for later processes, so
     that one call after installation is enough, for instance while a container image is built. Where the kernels are

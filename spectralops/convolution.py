@@ -94,6 +94,11 @@ def convolve(
     tiles over the tiles that contain it. "auto" judges by the shapes and does not look at the data: ask for "direct"
     where non-finite values must stay local.
 
+    On the CPU compiled kernels run every method, in up to three dimensions (direct sums in any number); ``explain()``
+    says where NumPy and SciPy do. The cost model knows both. How quick the machine's kernels are is measured once, by
+    :func:`warmup` or after some seconds of convolutions, and kept in the user's cache directory;
+    ``SPECTRALOPS_RATES=default`` uses the shipped rates, and a file's name there those that it holds.
+
     The arrays may be given in either order with ``boundary="fill"`` and mode "full" or "valid"; the shorter one is
     the one that is cut out of the sums or whose spectrum the tiles share.
 
@@ -256,6 +261,10 @@ def fft_conv2d(
     others finite; transforms spread it over the whole image, tiles over the tiles that contain it. "auto" judges by the
     shapes and does not look at the data: ask for "direct" where non-finite values must stay local. Strided results are
     computed densely by transforms and then thinned, which the cost model knows.
+
+    On the CPU compiled kernels run every method, and a kernel's transform is kept for the next call with the same one;
+    :func:`convolve` says where the cost model has its rates from. ``explain()`` names the algorithm, who runs it and
+    what the others would cost.
 
     References
     ----------

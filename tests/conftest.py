@@ -31,6 +31,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="no CUDA device"))
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    # What a convolution's cost model chooses must not depend on the machine.
+    os.environ.setdefault("SPECTRALOPS_RATES", "default")
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
     if session.config.getoption("--require-gpu") and not cuda_device_count():
         raise pytest.UsageError("--require-gpu: no CUDA device is usable from CuPy")

@@ -97,12 +97,12 @@ def _known() -> dict[str, float]:
     if switch:
         try:
             return _checked(json.loads(Path(switch).read_text()))
-        except (OSError, ValueError) as error:
+        except (OSError, TypeError, ValueError) as error:
             raise ValueError(f"{SWITCH} is {switch!r}, but must name a file of ratios or be 'default'") from error
     path = _file()
     try:
         return _checked(json.loads(path.read_text())) if path else {}
-    except (OSError, ValueError):
+    except (OSError, TypeError, ValueError):
         return {}
 
 
