@@ -140,6 +140,9 @@ class HostRunner:
         reports = library.run_kernel(geometry.ctypes.data, kernel.shared, addresses, cooperative)
         assert reports == 0, f"{kernel.name}: {reports} reports of undefined behaviour, see stderr"
 
+    def stream(self) -> int:
+        return 0
+
     def workspace(self, nbytes: int) -> Any:
         if self._scratch.size < nbytes:
             self._scratch = np.empty(nbytes, np.uint8)
