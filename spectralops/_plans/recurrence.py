@@ -25,7 +25,7 @@ e and f are NaN on land, where every level is 0. Two-dimensional grids of square
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -81,12 +81,8 @@ class Recurrence:
         if plan.form == "open":
             return build
         if plan.form == "coast":
-            return build._with(field=build._closed_weights(weights, plan.compute_dtype, xp))
+            return replace(build, field=build._closed_weights(weights, plan.compute_dtype, xp))
         return build._with_metric(plan, named, order, xp)
-
-    def _with(self, **changes: Any) -> Recurrence:
-        names = ("axes", "periodic", "weights", "form", "sea", "field", "conductances", "area")
-        return Recurrence(**{name: changes.get(name, getattr(self, name)) for name in names})
 
     def lower(self, x: Any, j: int, xp: Any) -> Any:
         """The neighbour of each cell below along axis j; beyond a closed end the cell itself."""
@@ -140,7 +136,7 @@ class Recurrence:
             length = xp.where(is_open, length, 1.0).astype(dtype)
             conductance = xp.where(is_open, kappa * width / length, 0.0)
             conductances.append(conductance.astype(dtype))
-        return self._with(area=area, field=field, conductances=tuple(conductances))
+        return replace(self, area=area, field=field, conductances=tuple(conductances))
 
     def _open(self, j: int, shape: tuple[int, ...], xp: Any) -> Any:
         """Whether the lower faces along axis j are open; None if all are."""
