@@ -232,13 +232,12 @@ class Sums:
         mixing = 4 * MIX * inputs * _up(outputs, VECTOR) * bins
         # Few rows of a kernel are not zeros: its transform takes half the time.
         weights = inputs * _up(outputs, VECTOR) * (0.5 * TILE_LEVEL * levels * size + 2 * WEIGHT * bins)
-        factors = 2 * inputs * _up(outputs, VECTOR) * bins
+        factors, moved = 2 * inputs * _up(outputs, VECTOR) * bins, 0.0
         if 4 * self.width * factors > FAR_BYTES:
             # Weights come from memory for every few tiles, and are written there in the first place.
-            weights += MEMORY * factors * (-(-windows // TOGETHER) + 1) / KNOWN
-        if 4 * self.width * factors > KEPT_BYTES:
-            weights /= KNOWN
-        work = windows * (transforms + mixing) + KNOWN * weights
+            moved = MEMORY * factors * (-(-windows // TOGETHER) + 1)
+        known = KNOWN if 4 * self.width * factors <= KEPT_BYTES else 1.0
+        work = windows * (transforms + mixing) + known * weights + moved
         return self.groups * (self.rates.tiles * work + GROUP_CALL + self.batch * MEMORY * self._traffic())
 
 
