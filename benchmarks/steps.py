@@ -1,6 +1,7 @@
 """Time steps and filters beside the peers, large grids twice: as users run them, and without their page faults.
 
     python benchmarks/steps.py [--quick] [--only WORD ...] [--peers NAME ...] [--rounds 9] [--json FILE]
+    python benchmarks/steps.py --table FILE
 
 Peers (`pip install "spectralops[bench]"`): py-pde, devito, gcm-filters, torch, jax; those not installed are left out
 and named. Each case runs in a process of its own: first every contestant is checked against the exact result in
@@ -92,6 +93,7 @@ def in_a_process(case: Case, mode: str, options: argparse.Namespace) -> dict[str
 
 def saved(path: Path, about: dict[str, object], entries: list[dict[str, object]]) -> None:
     """Write the entries, in place of those of the same cases and modes that the file has already."""
+    entries = [entry | {name: about[name] for name in ("time", "commit", "load")} for entry in entries]
     kept = json.loads(path.read_text())["cases"] if path.exists() else []
     new = {(entry["case"], entry["mode"]) for entry in entries}
     cases = [entry for entry in kept if (entry["case"], entry["mode"]) not in new] + entries
@@ -99,6 +101,24 @@ def saved(path: Path, about: dict[str, object], entries: list[dict[str, object]]
     cases.sort(key=lambda entry: (order.get(str(entry["case"]), len(order)), entry["mode"]))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(about | {"cases": cases}, indent=1) + "\n")
+
+
+def table(entries: list[dict[str, object]]) -> str:
+    """A Markdown table of all ratios: what is wanted and what was measured, in both modes."""
+    lines = ["| case | against | default | wanted | fair | wanted |", "|---|---|---|---|---|---|"]
+    found = {(entry["case"], entry["mode"]): entry for entry in entries}
+    for case in CASES:
+        for target in case.targets:
+            words = [str(case), target.against if target.ours == "spectralops" else f"{target.ours} / {target.against}"]
+            for mode, least in zip(MODES, (target.default, target.fair), strict=True):
+                ratios = found.get((str(case), mode), {}).get("ratios", [])
+                pair = (target.ours, target.against)
+                median = next((r["median"] for r in ratios if (r["ours"], r["against"]) == pair), None)
+                short = median is not None and least is not None and median < least
+                words.append("–" if median is None else f"**{median:.2f}**" if short else f"{median:.2f}")
+                words.append("–" if least is None else f"{least:.3g}")
+            lines.append(f"| {' | '.join(words)} |")
+    return "\n".join(lines)
 
 
 def main() -> int:
@@ -112,8 +132,12 @@ def main() -> int:
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="add results, hardware, versions and commit to a file"
     )
+    parser.add_argument("--table", type=Path, metavar="FILE", help="print a table of results in a file, and end")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.table:
+        print(table(json.loads(options.table.read_text())["cases"]))
+        return 0
     if options.one:
         name, mode = options.one
         case = next(case for case in CASES if str(case) == name)
