@@ -109,7 +109,7 @@ class TestWindows:
         cost = one(batch=3, kernels=2)._transformed("tiles", (32, 64), (2, 4))
         size = 32 * 64
         each = size * (2 * model.LEVEL * 11 + 2 * model.COPY)
-        seconds = 24 * (each + model.WINDOW_CALL) + 0.5 * 2 * each
+        seconds = 24 * (each + model.WINDOW_CALL) + model.KNOWN * 2 * each
         assert cost.seconds == pytest.approx(model.FILTER_CALL + seconds)
         assert cost.flops == (2 * 24 + 2) * round(2.5 * size * 11) + 6 * 32 * 33 * 24
 
@@ -118,7 +118,9 @@ class TestWindows:
         far = one(rates=Rates())._by_windows((1024, 2048), 1)
         assert near < far
         size = 2**21
-        assert far == pytest.approx(1.5 * size * (2 * model.FAR_LEVEL * 21 + 2 * model.COPY) + model.WINDOW_CALL)
+        assert far == pytest.approx(
+            (1 + model.KNOWN) * size * (2 * model.FAR_LEVEL * 21 + 2 * model.COPY) + model.WINDOW_CALL
+        )
 
     def test_rows_side_by_side(self):
         """9 windows of each of 2 filters: two blocks of 8 each."""
@@ -154,7 +156,7 @@ class TestTiles:
         transforms = 40 * (model.TILE_LEVEL * 11 * size + calls)
         mixing = 4 * model.MIX * 16 * 24 * bins
         weights = 16 * 24 * (0.5 * model.TILE_LEVEL * 11 * size + 2 * model.WEIGHT * bins)
-        assert seconds == pytest.approx(6 * (transforms + mixing) + 0.5 * weights + model.GROUP_CALL)
+        assert seconds == pytest.approx(6 * (transforms + mixing) + model.KNOWN * weights + model.GROUP_CALL)
 
     def test_complex_parts_are_channels_or_images(self):
         real = self.layer()
@@ -168,16 +170,18 @@ class TestTiles:
             real._by_tiles((32, 64), 12)
         )
 
-    @pytest.mark.parametrize(("outputs", "known", "memory"), [(56, 0.5, 0), (64, 0.5, 3), (256, 1.0, 3)])
+    @pytest.mark.parametrize(
+        ("outputs", "known", "memory"), [(56, model.KNOWN, 0), (64, model.KNOWN, 2), (256, 1.0, 2)]
+    )
     def test_many_weights_come_from_memory(self, outputs, known, memory):
-        """15, 17 and 69 MB of factors: in cache, written and read for every four of 8 tiles, and not even kept."""
+        """15, 17 and 69 MB of factors: in cache, read for every four of 8 tiles, and not even kept."""
         seconds = one(image=(8, 8), results=(8, 8), inputs=16, outputs=outputs)._by_tiles((64, 64), 8)
         size, bins = 64 * 64, 64 * 33
         calls = model.TRANSFORM_CALL / 8 * (64 + 33)
         work = 8 * (16 + outputs) * (model.TILE_LEVEL * 12 * size + calls)
         work += 8 * 4 * model.MIX * 16 * outputs * bins
         weights = known * 16 * outputs * (0.5 * model.TILE_LEVEL * 12 * size + 2 * model.WEIGHT * bins)
-        moved = memory * model.MEMORY * 2 * 16 * outputs * bins
+        moved = memory * model.STREAM * 2 * 16 * outputs * bins
         assert seconds == pytest.approx(work + weights + moved + model.GROUP_CALL)
 
     def test_few_outputs_of_one_input_are_windows(self):

@@ -24,6 +24,7 @@ TAP = 0.035e-9  # the same for any taps
 CHANNEL_TAP = 0.022e-9  # the same where four output channels share what they read
 FAR_CHANNEL_TAP = 0.042e-9  # the same for many input channels, which leave the first-level cache
 COPY = 0.3e-9  # one float copied beside its neighbours, or from a window
+STREAM = 0.2e-9  # one float read from memory in a long row
 MEMORY = 0.35e-9  # one float from memory or to it
 LEVEL = 0.056e-9  # one float and one level log2 of the transform of a window that fits the second-level cache
 FAR_LEVEL = 0.085e-9  # one that leaves the caches
@@ -31,7 +32,7 @@ LINE_LEVEL = 0.045e-9  # one float and one level of a row among as many as there
 TILE_LEVEL = 0.085e-9  # one float and one level of a tile with channels in the lanes
 TRANSFORM_CALL = 70e-9  # one transform of a row or column of a tile, whatever its length
 WINDOW_CALL = 0.6e-6  # one window, whatever its size
-KNOWN = 0.5  # of the time that filters take: they are kept for the next call with the same kernel
+KNOWN = 0.3  # of the time that filters take: they are kept for the next call with the same kernel
 MIX = 0.02e-9  # one of the four multiply-adds of a complex product, eight operations in all counting as four
 WEIGHT = 0.5e-9  # one float of weights brought into the order of the tiles
 CALL = 20e-6  # preparing a call of direct sums
@@ -234,8 +235,8 @@ class Sums:
         weights = inputs * _up(outputs, VECTOR) * (0.5 * TILE_LEVEL * levels * size + 2 * WEIGHT * bins)
         factors, moved = 2 * inputs * _up(outputs, VECTOR) * bins, 0.0
         if 4 * self.width * factors > FAR_BYTES:
-            # Weights come from memory for every few tiles, and are written there in the first place.
-            moved = MEMORY * factors * (-(-windows // TOGETHER) + 1)
+            # Weights come from memory for every few tiles.
+            moved = STREAM * factors * -(-windows // TOGETHER)
         known = KNOWN if 4 * self.width * factors <= KEPT_BYTES else 1.0
         work = windows * (transforms + mixing) + known * weights + moved
         return self.groups * (self.rates.tiles * work + GROUP_CALL + self.batch * MEMORY * self._traffic())
