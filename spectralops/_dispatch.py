@@ -70,6 +70,7 @@ DEVICE_TRANSFORMS = "one to three axes, lengths with prime factors up to 13 that
 SUPPORT: dict[tuple[str, str], Support] = {
     ("spectral_filter", "cuda"): Support("spectralops._cuda.spectral_filter", ALL, f"{DEVICE_TRANSFORMS}, padding too"),
     ("spectral_conv", "cuda"): Support("spectralops._cuda.spectral_conv", ALL, DEVICE_TRANSFORMS),
+    ("spectral_conv_weight_gradient", "cuda"): Support("spectralops._cuda.spectral_gradient", ALL, DEVICE_TRANSFORMS),
     **_rows(
         SPECTRAL,
         ALL,

@@ -20,7 +20,7 @@ from test_conformance import poison, run  # noqa: F401, the fixture poisons what
 import spectralops as so
 from spectralops import UnsupportedError, _dispatch, transfer
 from spectralops._arrays import ArraySpec
-from spectralops._cuda import launch, spectral_conv, spectral_filter
+from spectralops._cuda import launch, pruned, spectral_conv, spectral_filter, spectral_gradient
 from spectralops._cuda.geometry import column_geometry, row_geometry
 from spectralops._cuda.launch import Kernel
 from spectralops._cuda.passes import Passes, factors, passes
@@ -326,12 +326,17 @@ SELECTED = [
     ("2d-real-view", "float32"),
     ("2d-depthwise", "float64"),
     ("3d", "float32"),
+    ("1d-depthwise", "float32"),
 ]
+GRADIENTS = ("1d-depthwise", "2d", "2d-finer", "2d-swapped-axes", "1d-complex-all-modes")
 VARIANTS = [
     Variant(case, BACKEND, dtype)
     for name, dtype in SELECTED
     for case in CASES
-    if case.name == name and (case.op, "cuda") in _dispatch.SUPPORT and case.op.startswith("spectral")
+    if case.name == name
+    and (case.op, "cuda") in _dispatch.SUPPORT
+    and case.op.startswith("spectral")
+    and (case.op != "spectral_conv_weight_gradient" or name in GRADIENTS)
 ]
 
 
@@ -366,6 +371,41 @@ def test_adjoint_of_a_filter_conjugates(host, rng) -> None:
     x, y = (rng.standard_normal((2, 6, 8)).astype("float32") for _ in range(2))
     left, right = np.vdot(plan(x, h), y), np.vdot(x, plan.adjoint()(y, h))
     assert abs(left - right) < 1e-5 * np.linalg.norm(x) * np.linalg.norm(y)
+
+
+@on_host
+def test_weight_gradient_is_the_derivative(host, rng) -> None:
+    x, g = rng.standard_normal((2, 3, 8, 8)), rng.standard_normal((2, 2, 8, 8))
+    gradient = so.spectral_conv_weight_gradient(x, g, (4, 3), backend=BACKEND)
+    v = rng.standard_normal(gradient.shape) + 1j * rng.standard_normal(gradient.shape)
+    assert abs(np.vdot(gradient, v).real - np.vdot(g, so.spectral_conv(x, v, backend="reference"))) < 1e-12 * g.size
+
+
+@on_host
+def test_weight_gradient_of_no_samples_is_zero(host) -> None:
+    empty = np.zeros((0, 2, 8), "float32")
+    assert not so.spectral_conv_weight_gradient(empty, empty, 3, backend=BACKEND).any()
+
+
+def test_weight_gradients_that_kernels_do_not_cover() -> None:
+    plan = so.plan_spectral_conv_weight_gradient(
+        (1, 1, 17), "float32", ArraySpec((1, 1, 17), "float32"), 3, device="cuda"
+    )
+    assert plan.backend == "cupy"
+    assert f"one after the other (no kernels: {NO_KERNELS})\n" in plan.explain()
+    with pytest.raises(UnsupportedError, match=f"must be one without kernels: {NO_KERNELS}$"):
+        spectral_gradient.algorithm(replace(plan, backend="cuda"))
+    plan = so.plan_spectral_conv_weight_gradient(
+        (1, 1, 16), "float32", ArraySpec((1, 1, 34), "float32"), 3, device="cuda"
+    )
+    assert "length 34 has" in plan.explain()
+    plan = so.plan_spectral_conv_weight_gradient(
+        (1, 1, 16), "float32", ArraySpec((1, 1, 8), "float32"), 3, device="cuda"
+    )
+    assert (
+        "runs: 3 kernels: pruned transforms of x (radices 4*4) and of the gradient (radices 4*2), one product per "
+        "wavenumber over the batch\n"
+    ) in plan.explain()
 
 
 @on_host
@@ -412,16 +452,16 @@ def test_programs_are_kept_by_plan_and_strides(host, rng) -> None:
 @on_host
 def test_kept_programs_are_bounded(host, rng, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spectral_filter, "KEPT_PROGRAMS", 2)
-    monkeypatch.setattr(spectral_conv, "KEPT_PROGRAMS", 2)
+    monkeypatch.setattr(pruned, "KEPT_PROGRAMS", 2)
     spectral_filter._prepared.clear()
-    spectral_conv._prepared.clear()
+    pruned._prepared.clear()
     monkeypatch.setattr(HostRunner, "launch", lambda *_: None)
     for n in (8, 16, 32):
         so.spectral_filter(np.ones((1, n), "float32"), transfer.gaussian(1.0), axes=-1, backend=BACKEND)
         so.spectral_conv(np.ones((1, 1, n), "float32"), np.ones((1, 1, 2), "complex64"), backend=BACKEND)
-    assert len(spectral_filter._prepared) == len(spectral_conv._prepared) == 2
+    assert len(spectral_filter._prepared) == len(pruned._prepared) == 2
     spectral_filter._prepared.clear()
-    spectral_conv._prepared.clear()
+    pruned._prepared.clear()
 
 
 @on_host
@@ -447,7 +487,7 @@ def test_tiles_of_the_mixing(batch, channels, modes, tile) -> None:
     device = launch.Device(0, 132, 227 * 1024, 60 << 20)
     shape, weight = (batch, channels[0], 8192), ArraySpec((*channels, modes), "complex64")
     plan = so.plan_spectral_conv(shape, "float32", weight, device="cuda")
-    kernel = spectral_conv.Prepared(plan, np, device).program.steps[1].kernel
+    kernel = spectral_conv.Convolution(plan, np, device).program.steps[1].kernel
     assert kernel.name.startswith(f"mix<float, {tile}, ")
     assert kernel.shared <= 96 * 1024
     samples, outputs = (math.prod(map(int, tile.split(", ")[k::2])) for k in (0, 1))

@@ -9,10 +9,11 @@ import numpy as np
 
 from spectralops._cuda.launch import Kernel
 from spectralops._cuda.passes import Passes, passes
+from spectralops._cuda.program import address
 
 __all__ = [
     "COLUMNS", "FACTOR", "FILTER", "MOST_FACTORS", "Lines", "column_geometry", "columns_kernel", "namespace",
-        "row_geometry", "rows_kernel",
+        "row_geometry", "rows_kernel", "usable",
 ]  # fmt: skip
 
 FILE = "spectral.cu"
@@ -139,3 +140,10 @@ def namespace(out: Any) -> Any:
     import cupy
 
     return cupy
+
+
+def usable(array: Any, alignment: int) -> Any:
+    """The array as kernels read it: C-contiguous and aligned; a copy where it is not."""
+    if not array.flags.c_contiguous:
+        return namespace(array).ascontiguousarray(array)
+    return array if address(array) % alignment == 0 else array.copy()

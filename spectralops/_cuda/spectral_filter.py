@@ -28,6 +28,7 @@ from spectralops._cuda.geometry import (
     namespace,
     row_geometry,
     rows_kernel,
+    usable,
 )
 from spectralops._cuda.launch import Runner
 from spectralops._cuda.passes import factors
@@ -135,16 +136,18 @@ def spectral_filter(plan: SpectralFilterPlan, x: Any, *operands: Any, out: Any, 
     ready = _ready(plan, symbol, runner, out)
     if ready.expand:
         symbol = tuple(_expanded(plan, value, out) for value in symbol)
-    if not ready.moved and x.flags.c_contiguous:
-        ready.run(runner, x, symbol, out)
+    if any(address(value) % value.itemsize for value in symbol):
+        symbol = tuple(value.copy() for value in symbol)
+        ready = _ready(plan, symbol, runner, out)
+    if not ready.moved:
+        ready.run(runner, usable(x, x.itemsize), symbol, out)
         return
     xp = namespace(out)
     last = tuple(range(x.ndim - len(plan.axes), x.ndim))
-    field = xp.ascontiguousarray(xp.moveaxis(x, plan.axes, last))
-    result = xp.empty(field.shape, out.dtype) if ready.moved else out
+    field = usable(xp.moveaxis(x, plan.axes, last), x.itemsize)
+    result = xp.empty(field.shape, out.dtype)
     ready.run(runner, field, symbol, result)
-    if ready.moved:
-        out[...] = xp.moveaxis(result, last, plan.axes)
+    out[...] = xp.moveaxis(result, last, plan.axes)
 
 
 _symbols: OrderedDict[tuple[Any, ...], tuple[Any, ...]] = OrderedDict()

@@ -213,17 +213,20 @@ class SpectralFilterPlan:
             return f"array {shapes}" + (f", cast from {', '.join(cast)} at each call" if cast else "")
         device = "" if _dispatch.BACKENDS[self.backend] == "cpu" else " and copied to the device at each call"
         if isinstance(self.transfer, Transfer):
-            return f"{self.transfer!r}, sampled on the host and cached{device}"
+            kept = " there and on the device" if self.backend == "cuda" else device
+            return f"{self.transfer!r}, sampled on the host and cached{kept}"
         name = getattr(self.transfer, "__name__", type(self.transfer).__name__)
         return f"callable {name}, evaluated on the host{device or ' at each call'}"
 
     def _algorithm_words(self) -> str:
-        if self.backend == "cpu":
+        if self.backend in ("cpu", "cuda"):
             return _dispatch.algorithm(self)
         if self.backend == "reference":
             return "dense matrices of the discrete Fourier transform in float64"
         library = "scipy.fft" if self.backend == "numpy" else "cupyx.scipy.fft"
-        return f"{library} over the whole array: forward, product, inverse, one after the other"
+        words = f"{library} over the whole array: forward, product, inverse, one after the other"
+        reason = _dispatch.passed_over(self)
+        return f"{words} (no kernels: {reason})" if reason else words
 
     def __call__(self, x: Any, *operands: Any, out: Any = None, workers: int | None = None) -> Any:
         """Filter x; the transfer's arrays follow it."""
@@ -342,7 +345,7 @@ def _build(
     for j, (spec, name) in enumerate(zip(specs, names, strict=True)):
         _check_fits(f"{name} has", spec.shape, plan.spectrum_shape, axes, grid)
         _check_orientation(name, spec.shape, j, axes, len(shape))
-    return plan
+    return _dispatch.settled(plan)
 
 
 def _widths(n: int, width: int | str) -> tuple[int, int]:

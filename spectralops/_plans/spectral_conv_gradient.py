@@ -160,12 +160,14 @@ class SpectralConvWeightGradientPlan:
         return "\n".join(lines)
 
     def _algorithm_words(self) -> str:
-        if self.backend == "cpu":
+        if self.backend in ("cpu", "cuda"):
             return _dispatch.algorithm(self)
         if self.backend == "reference":
             return "dense matrices of the discrete Fourier transform in float64"
         library = "scipy.fft" if self.backend == "numpy" else "cupyx.scipy.fft"
-        return f"{library} over the whole arrays: forward, cut, einsum, one after the other"
+        words = f"{library} over the whole arrays: forward, cut, einsum, one after the other"
+        reason = _dispatch.passed_over(self)
+        return f"{words} (no kernels: {reason})" if reason else words
 
     def __call__(self, x: Any, gradient: Any, *, out: Any = None, workers: int | None = None) -> Any:
         """The gradient with respect to the weight."""
@@ -248,7 +250,7 @@ def _build(
                 f"({'half of ' if half else ''}{n} points in x, {k} in gradient)"
             )
     leading = (shape[channel],) if depthwise else (shape[channel], gradient.shape[channel])
-    return SpectralConvWeightGradientPlan(
+    plan = SpectralConvWeightGradientPlan(
         op=OP,
         backend=chosen,
         operands=(
@@ -265,3 +267,4 @@ def _build(
         depthwise=depthwise,
         halved=halved,
     )
+    return _dispatch.settled(plan)

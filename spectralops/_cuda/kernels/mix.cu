@@ -2,22 +2,27 @@
 //
 //   mix        y[b][o][k] = f(k) sum_i x[b][i][k] w[i][o][k]
 //   multiply   y[b][c][k] = f(k) x[b][c][k] w[c][k]
+//   correlate  y[c][k] = f(k) sum_b conj(x[b][c][k]) w[b][c][k]
 //
 // The lanes of a warp are neighbouring wavenumbers, so that spectra and weights are read as they are stored.
 #include "complex.cuh"
 
 struct MixArguments {
-  long long modes;              // wavenumbers of a channel
-  long long batch, in, out;     // samples and channels
-  long long weight_in, weight_out;  // distances between the weight's channels, in complex numbers
-  long long last;               // wavenumbers along the last axis
-  long long read, written;      // lengths of the real grids along the last axis whose bins count differently, 0 if none do
+  long long modes;                  // wavenumbers of a channel
+  long long samples, in, out;       // samples, and channels that are summed over and written
+  long long x_sample, x_in;         // distances in x, in complex numbers
+  long long weight_in, weight_out;  // distances between the weight's channels
+  long long last;                   // wavenumbers along the last axis
+  long long read, written;          // lengths of the real grids along the last axis whose bins count differently, or 0
   double scale;
-  double sign;                  // of the weight's imaginary parts, where no template says it
+  double sign;                      // of the weight's imaginary parts in `multiply`
 };
 
+// What is conjugated in the products; FIELD: x.
+enum Conjugate { NONE, WEIGHT, FIELD };
+
 // Zero and Nyquist stand for one wavenumber of a real signal, all others for two.
-SOPS_DEVICE int bins(index_t k, index_t n) { return k == 0 || 2 * k == n ? 1 : 2; }
+SOPS_DEVICE int bins(index_t k, index_t n) { return n == 0 || k == 0 || 2 * k == n ? 1 : 2; }
 
 template <typename T>
 SOPS_DEVICE T bin_factor(const MixArguments& a, index_t mode) {
@@ -50,7 +55,7 @@ SOPS_DEVICE void landed() {
 
 // A warp computes OUT channels of BATCH samples at 32 wavenumbers; a block has WARPS_BATCH by WARPS_OUT warps. CHUNK
 // channels at a time come through shared memory, STAGES of them on their way at once.
-template <typename T, int BATCH, int OUT, int WARPS_BATCH, int WARPS_OUT, int CHUNK, int STAGES, bool CONJUGATE>
+template <typename T, int BATCH, int OUT, int WARPS_BATCH, int WARPS_OUT, int CHUNK, int STAGES, int CONJUGATE>
 __global__ __launch_bounds__(32 * WARPS_BATCH* WARPS_OUT) void mix(const Complex<T>* __restrict__ x,
                                                                     const Complex<T>* __restrict__ w,
                                                                     Complex<T>* __restrict__ y, MixArguments a) {
@@ -73,9 +78,9 @@ __global__ __launch_bounds__(32 * WARPS_BATCH* WARPS_OUT) void mix(const Complex
     const int row = m * WARPS + warp;
     const bool sample = row < SAMPLES;
     const index_t number = sample ? b0 + row : o0 + row - SAMPLES;
-    const bool there = row < ROWS && number < (index_t)(sample ? a.batch : a.out);
-    step[m] = sample ? modes : (index_t)a.weight_in;
-    from[m] = !there ? nullptr : sample ? x + number * in * modes + k : w + number * (index_t)a.weight_out + k;
+    const bool there = row < ROWS && number < (index_t)(sample ? a.samples : a.out);
+    step[m] = (index_t)(sample ? a.x_in : a.weight_in);
+    from[m] = !there ? nullptr : sample ? x + number * (index_t)a.x_sample + k : w + number * (index_t)a.weight_out + k;
   }
   auto fetch = [&](index_t chunk) {
     if (chunk < chunks) {
@@ -123,11 +128,11 @@ __global__ __launch_bounds__(32 * WARPS_BATCH* WARPS_OUT) void mix(const Complex
       for (int b = 0; b < BATCH; ++b)
 #pragma unroll
         for (int o = 0; o < OUT; ++o) {
-          constexpr T s = CONJUGATE ? -1 : 1;
+          constexpr T s = CONJUGATE == WEIGHT ? -1 : 1, t = CONJUGATE == FIELD ? -1 : 1;
           sum[b][o].re += u[b].re * h[o].re;
-          sum[b][o].re -= s * u[b].im * h[o].im;
+          sum[b][o].re -= s * t * u[b].im * h[o].im;
           sum[b][o].im += s * u[b].re * h[o].im;
-          sum[b][o].im += u[b].im * h[o].re;
+          sum[b][o].im += t * u[b].im * h[o].re;
         }
     }
   }
@@ -138,18 +143,29 @@ __global__ __launch_bounds__(32 * WARPS_BATCH* WARPS_OUT) void mix(const Complex
 #pragma unroll
     for (int o = 0; o < OUT; ++o) {
       const index_t s = b0 + sample + b, c = o0 + channel + o;
-      if (s < (index_t)a.batch && c < (index_t)a.out) y[(s * (index_t)a.out + c) * modes + mode] = sum[b][o] * factor;
+      if (s < (index_t)a.samples && c < (index_t)a.out) y[(s * (index_t)a.out + c) * modes + mode] = sum[b][o] * factor;
     }
 }
 
 template <typename T>
 __global__ void multiply(const Complex<T>* __restrict__ x, const Complex<T>* __restrict__ w, Complex<T>* __restrict__ y,
                          MixArguments a) {
-  const index_t modes = (index_t)a.modes, size = (index_t)a.batch * (index_t)a.in * modes;
+  const index_t modes = (index_t)a.modes, size = (index_t)a.samples * (index_t)a.in * modes;
   const index_t at = (index_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (at >= size) return;
   const index_t mode = at % modes, channel = at / modes % (index_t)a.in;
   Complex<T> h = w[channel * (index_t)a.weight_in + mode];
   h.im *= (T)a.sign;
   y[at] = x[at] * h * bin_factor<T>(a, mode);
+}
+
+template <typename T>
+__global__ void correlate(const Complex<T>* __restrict__ x, const Complex<T>* __restrict__ w, Complex<T>* __restrict__ y,
+                          MixArguments a) {
+  const index_t modes = (index_t)a.modes, size = (index_t)a.samples * modes;
+  const index_t at = (index_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (at >= size) return;
+  Complex<T> sum{0, 0};
+  for (index_t b = 0; b < (index_t)a.in; ++b) sum = sum + times_conj(w[b * size + at], x[b * size + at]);
+  y[at] = sum * bin_factor<T>(a, at % modes);
 }

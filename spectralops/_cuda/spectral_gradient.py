@@ -1,0 +1,100 @@
+"""Weight gradients of spectral convolutions on the device: two pruned transforms, one product per wavenumber."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spectralops._cuda import launch
+from spectralops._cuda.geometry import SHARED_BYTES, namespace, usable
+from spectralops._cuda.launch import Kernel
+from spectralops._cuda.program import Address
+from spectralops._cuda.pruned import MIX, OUT, SECOND, Pruned, Side, X, mix_kernel, ready, side, words
+from spectralops.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from spectralops._plans.spectral_conv_gradient import SpectralConvWeightGradientPlan
+
+__all__ = ["algorithm", "refusal", "spectral_conv_weight_gradient"]
+
+
+def _sides(plan: SpectralConvWeightGradientPlan, shared_bytes: int = SHARED_BYTES) -> tuple[Side, Side] | str:
+    before = side(plan.in_sizes, plan, False, shared_bytes)
+    after = side(plan.gradient_sizes, plan, False, shared_bytes)
+    if isinstance(before, str):
+        return before
+    return after if isinstance(after, str) else (before, after)
+
+
+def refusal(plan: SpectralConvWeightGradientPlan) -> str:
+    """Why the kernels do not run this plan, in words; nothing if they do."""
+    sides = _sides(plan)
+    return sides if isinstance(sides, str) else ""
+
+
+def algorithm(plan: SpectralConvWeightGradientPlan) -> str:
+    """How this plan runs, in words."""
+    before, after = _required(plan)
+    return (
+        f"{2 * len(plan.axes) + 1} kernels: pruned transforms of x (radices {words(before)}) and of the gradient "
+        f"(radices {words(after)}), one product per wavenumber over the batch"
+    )
+
+
+def _required(plan: SpectralConvWeightGradientPlan, shared_bytes: int = SHARED_BYTES) -> tuple[Side, Side]:
+    sides = _sides(plan, shared_bytes)
+    if isinstance(sides, str):
+        raise UnsupportedError(f"{plan.op}: backend is {plan.backend!r}, but must be one without kernels: {sides}")
+    return sides
+
+
+def spectral_conv_weight_gradient(
+    plan: SpectralConvWeightGradientPlan, x: Any, gradient: Any, *, out: Any, workers: int
+) -> None:
+    """Run the plan's kernels on the current stream."""
+    if out.size == 0:
+        return
+    if plan.batch == 0:
+        out[...] = 0
+        return
+    runner = launch.runner(plan.op, out)
+    program = ready(plan, WeightGradient, runner, out)
+    if program.moved:
+        xp = namespace(out)
+        last = tuple(range(x.ndim - len(plan.axes), x.ndim))
+        x, gradient = xp.moveaxis(x, plan.axes, last), xp.moveaxis(gradient, plan.axes, last)
+    program.run(runner, usable(x, x.itemsize), usable(gradient, x.itemsize), out)
+
+
+class WeightGradient(Pruned):
+    """The program of a weight gradient."""
+
+    def __init__(self, plan: SpectralConvWeightGradientPlan, xp: Any, device: launch.Device) -> None:
+        super().__init__(plan, _required(plan, device.shared_bytes), xp, device)
+        modes = math.prod(plan.modes)
+        read, written = plan.channels
+        spectra = [self.scratch(plan.batch * channels * modes) for channels in (read, written)]
+        pairs = zip(self.between(self.sides[0], read), self.between(self.sides[1], written), strict=True)
+        between = [self.scratch(max(pair)) for pair in pairs]
+        self.transforms(0, [Address(X), *between, spectra[0]], plan.batch * read, after=False)
+        self.transforms(1, [Address(SECOND), *between, spectra[1]], plan.batch * written, after=False)
+        arguments = np.zeros(1, MIX)
+        # Channels of x take the place of samples, the batch that of the channels which are summed over.
+        for name, value in {
+            "modes": modes, "samples": read, "in": plan.batch, "out": written, "x_sample": modes, "x_in": read * modes,
+            "weight_in": written * modes, "weight_out": modes, "last": plan.modes[-1],
+        }.items():  # fmt: skip
+            arguments[name] = value
+        arguments["read"] = plan.gradient_sizes[-1] if plan.halved else 0
+        arguments["sign"] = 1
+        arguments["scale"] = math.prod(0.5 if each.form == "PAIRS" else 1.0 for each in self.sides) / math.prod(
+            plan.in_sizes
+        )
+        if plan.depthwise:
+            name = f"correlate<{self.real}>"
+            kernel = Kernel("mix.cu", name, (-(-read * modes // 256),), (256,), 0, self.options)
+        else:
+            kernel = mix_kernel(self.real, read, written, modes, "FIELD", self.multiprocessors, self.options)
+        self.program.add(kernel, *spectra, Address(OUT), arguments)
