@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = [
-    "BACKENDS", "INSTEAD", "SUPPORT", "Plan", "Support",
+    "BACKENDS", "SUPPORT", "Plan", "Support",
     "algorithm", "execute", "observe", "passed_over", "select", "settled",
 ]  # fmt: skip
 
@@ -181,10 +181,21 @@ def refusal(plan: Plan) -> str:
     return words
 
 
-def settled(plan: P) -> P:
-    """The plan, on another backend for the same arrays where its own does not cover it."""
+def settled(plan: P, asked: str | None) -> P:
+    """The plan, on another backend for the same arrays where its own does not cover it and was not `asked` for.
+
+    Raises
+    ------
+    UnsupportedError
+        If it was.
+    """
     other = INSTEAD.get(plan.backend)
-    return plan if other is None or not refusal(plan) else replace(plan, backend=other)  # type: ignore[type-var]
+    reason = refusal(plan) if other else ""
+    if not other or not reason:
+        return plan
+    if asked == plan.backend:
+        raise UnsupportedError(f"{plan.op}: backend is {asked!r}, but must be {other!r} for these arguments: {reason}")
+    return replace(plan, backend=other)  # type: ignore[type-var]
 
 
 def passed_over(plan: Plan) -> str:

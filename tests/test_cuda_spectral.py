@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 import sys
 import threading
 from dataclasses import replace
@@ -211,22 +212,15 @@ def filter_plan(shape: tuple[int, ...], symbol: Any = GAUSSIAN, dtype: str = "fl
         ((2**17,), {}, "length 131072 does not fit a block"),
         ((2, 2**16), {}, "length 65536 does not fit a block"),
         ((2**16, 2), {}, "lengths (65536,) do not fit a block"),
-        (
-            (8, 8),
-            {"symbol": tuple(ArraySpec((1, 5), "float32") for _ in range(4)), "axes": (0, 1)},
-            "kernels multiply 3 factors, not 4",
-        ),
     ],
 )
 def test_filters_that_kernels_do_not_cover_run_on_cupy(shape, options, reason) -> None:
-    if "symbol" in options:
-        with pytest.raises(ValueError, match="transfer"):
-            filter_plan(shape, **options)
-        return
-    for backend_name in (None, "cuda"):
-        plan = filter_plan(shape, backend=backend_name, **options)
-        assert plan.backend == "cupy"
-        assert f"one after the other (no kernels: {reason})\n" in plan.explain()
+    plan = filter_plan(shape, **options)
+    assert plan.backend == "cupy"
+    assert f"one after the other (no kernels: {reason})\n" in plan.explain()
+    message = f"^spectral_filter: backend is 'cuda', but must be 'cupy' for these arguments: {re.escape(reason)}$"
+    with pytest.raises(UnsupportedError, match=message):
+        filter_plan(shape, backend="cuda", **options)
     assert spectral_filter.refusal(replace(plan, backend="cuda")) == reason
 
 
@@ -422,6 +416,31 @@ def test_factors_of_any_strides(host, rng) -> None:
     symbol = h.transpose(2, 1, 0)[::-1, ::-1]
     expected = np.fft.irfft2(np.fft.rfft2(x) * symbol, s=(6, 8))
     assert np.abs(so.spectral_filter(x, symbol, backend=BACKEND) - expected).max() < 1e-5
+
+
+@on_host
+def test_functions_that_return_many_factors(host, rng) -> None:
+    x = rng.standard_normal((4, 8)).astype("float32")
+    parts = [1 + rng.random(5) for _ in range(5)]
+    expected = np.fft.irfft(np.fft.rfft(x) * math.prod(parts[1:], start=parts[0]))
+    assert np.abs(so.spectral_filter(x, lambda k: tuple(parts), axes=-1, backend=BACKEND) - expected).max() < 1e-4
+
+
+@on_host
+@pytest.mark.parametrize("op", ["filter", "conv"])
+def test_misaligned_arrays_are_copied(host, rng, op: str) -> None:
+    x = rng.standard_normal((2, 2, 16)).astype("float32")
+    buffer = np.zeros(4 * 9 * 2 + 1, "float32")
+    values = buffer[1:]
+    values[:] = rng.standard_normal(values.size)
+    if op == "filter":
+        h = values[:18].view("complex64")
+        expected = np.fft.irfft(np.fft.rfft(x) * h)
+        assert np.abs(so.spectral_filter(x, h, axes=-1, backend=BACKEND) - expected).max() < 1e-5
+    else:
+        weight = values.reshape(2, 2, 9, 2)
+        expected = so.spectral_conv(x, weight, backend="reference")
+        assert np.abs(so.spectral_conv(x, weight, backend=BACKEND) - expected).max() < 1e-5
 
 
 @on_host

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,8 @@ from spectralops._cuda.passes import Passes, passes
 from spectralops._cuda.program import address
 
 __all__ = [
-    "COLUMNS", "FACTOR", "FILTER", "MOST_FACTORS", "Lines", "column_geometry", "columns_kernel", "namespace",
-        "row_geometry", "rows_kernel", "usable",
+    "COLUMNS", "FACTOR", "FILTER", "MOST_FACTORS", "SHARED_BYTES", "Lines", "column_geometry", "columns_kernel",
+    "kept_on_device", "namespace", "row_geometry", "rows_kernel", "usable",
 ]  # fmt: skip
 
 FILE = "spectral.cu"
@@ -147,3 +148,11 @@ def usable(array: Any, alignment: int) -> Any:
     if not array.flags.c_contiguous:
         return namespace(array).ascontiguousarray(array)
     return array if address(array) % alignment == 0 else array.copy()
+
+
+def kept_on_device(values: Sequence[np.ndarray[Any, Any]], xp: Any) -> tuple[Any, ...]:
+    """Copies that every stream may read from now on."""
+    arrays = tuple(xp.asarray(value) for value in values)
+    if xp is not np:
+        xp.cuda.get_current_stream().synchronize()
+    return arrays

@@ -17,6 +17,7 @@ from spectralops._cuda.geometry import (
     Lines,
     column_geometry,
     columns_kernel,
+    kept_on_device,
     namespace,
     row_geometry,
     rows_kernel,
@@ -156,7 +157,8 @@ class Pruned:
         self.program = Program()
         self.space_bytes = 0
         kind = np.complex64 if self.itemsize == 4 else np.complex128
-        self.tables = [xp.asarray(each.passes.table(1.0, False).astype(kind)) for side in sides for each in side.lines]
+        tables = [each.passes.table(1.0, False).astype(kind) for side in sides for each in side.lines]
+        self.tables = kept_on_device(tables, xp)
         self.table_addresses = [address(table) for table in self.tables]
 
     def run(self, runner: Runner, x: Any, second: Any, out: Any) -> None:

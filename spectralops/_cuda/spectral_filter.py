@@ -25,6 +25,7 @@ from spectralops._cuda.geometry import (
     Lines,
     column_geometry,
     columns_kernel,
+    kept_on_device,
     namespace,
     row_geometry,
     rows_kernel,
@@ -69,8 +70,6 @@ def _layout(plan: SpectralFilterPlan, shared_bytes: int = SHARED_BYTES) -> Layou
         return "padding is not part of the kernels"
     if not 1 <= len(sizes) <= 3:
         return f"kernels take 1 to 3 axes, not {len(sizes)}"
-    if plan.transfer is None and len(plan.operands) > 1 + MOST_FACTORS:
-        return f"kernels multiply {MOST_FACTORS} factors, not {len(plan.operands) - 1}"
     itemsize = 8 if plan.compute_dtype in ("float64", "complex128") else 4
     for n in sizes:
         if factors(n) is None:
@@ -158,19 +157,23 @@ KEPT_SYMBOLS = 32
 def _on_device(plan: SpectralFilterPlan, xp: Any, runner: Runner) -> tuple[Any, ...]:
     """The sampled symbol on the device: kept for the package's own transfers, copied at each call for others."""
     if not _from_package(plan) or xp is np:
-        return tuple(xp.asarray(value) for value in plan.symbol())
+        return tuple(xp.asarray(value) for value in _few(plan.symbol()))
     key = (plan.transfer, plan.grid, plan.compute_dtype, runner.device().index)
     with _symbols_lock:
         found = _symbols.get(key)
         if found is None:
-            found = _symbols[key] = tuple(xp.asarray(value) for value in plan.symbol())
-            # Another stream may read the copy before this one has made it.
-            xp.cuda.get_current_stream().synchronize()
+            found = _symbols[key] = kept_on_device(_few(plan.symbol()), xp)
             while len(_symbols) > KEPT_SYMBOLS:
                 _symbols.popitem(last=False)
         else:
             _symbols.move_to_end(key)
     return found
+
+
+def _few(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """No more factors than the kernels multiply; the product of the last ones where a caller's function gives more."""
+    first, rest = values[: MOST_FACTORS - 1], values[MOST_FACTORS - 1 :]
+    return values if len(rest) <= 1 else (*first, math.prod(rest[1:], start=rest[0]))
 
 
 def _from_package(plan: SpectralFilterPlan) -> bool:
@@ -238,12 +241,11 @@ class Prepared:
             values = [np.broadcast_to(np.empty((), value.dtype), value.shape) for value in symbol]
             found = [Factor.of(plan, _expanded(plan, value, value)) for value in values]
         self.factors = [factor for factor in found if factor is not None]
-        self.tables: list[Any] = []
         self.space_bytes = 0
         self.program = Program()
         _Builder(self).build()
         kind = np.complex64 if layout.itemsize == 4 else np.complex128
-        self.tables = [xp.asarray(table.astype(kind)) for table in self.host_tables(layout)]
+        self.tables = kept_on_device([table.astype(kind) for table in self.host_tables(layout)], xp)
         self.table_addresses = [address(table) for table in self.tables]
 
     def host_tables(self, layout: Layout) -> list[Any]:

@@ -345,7 +345,7 @@ def _build(
     for j, (spec, name) in enumerate(zip(specs, names, strict=True)):
         _check_fits(f"{name} has", spec.shape, plan.spectrum_shape, axes, grid)
         _check_orientation(name, spec.shape, j, axes, len(shape))
-    return _dispatch.settled(plan)
+    return _dispatch.settled(plan, backend)
 
 
 def _widths(n: int, width: int | str) -> tuple[int, int]:

@@ -277,7 +277,7 @@ def _build(
         halved=halved,
         transposed=False,
     )
-    return _dispatch.settled(plan)
+    return _dispatch.settled(plan, backend)
 
 
 def _modes(spec: ArraySpec, depthwise: bool) -> tuple[int, ...]:

@@ -267,4 +267,4 @@ def _build(
         depthwise=depthwise,
         halved=halved,
     )
-    return _dispatch.settled(plan)
+    return _dispatch.settled(plan, backend)
