@@ -18,7 +18,7 @@ EPS = {"float32": 2.0**-23, "float64": 2.0**-52, "complex64": 2.0**-23, "complex
 
 def forget() -> None:
     truncation.stage.cache_clear()
-    channels._mixture.cache_clear()
+    channels._convolution.cache_clear()
     channels._gradient.cache_clear()
 
 

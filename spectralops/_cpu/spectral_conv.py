@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,14 +34,12 @@ def spectral_conv(plan: SpectralConvPlan, x: Array, weight: Array, *, out: Array
     if x.size == 0:  # no channels to sum over
         out[...] = 0
         return
-    if refusal(plan):
+    layer = None if unavailable() else _convolved(plan)
+    if layer is None:
         by_scipy.spectral_conv(plan, x, weight, out=out, workers=workers)
         return
     from spectralops._cpu.vector.channels import convolve
 
-    bins = plan.bin_weights()
-    factors = (plan.scale,) if bins is None else tuple((plan.scale * bins).tolist())
-    layer = _layer(plan, out.real.dtype.name, plan.in_sizes, plan.out_sizes, factors)
     target = _fields(out, plan.axes)
     result = target if target.flags.c_contiguous else np.empty(target.shape, out.dtype)
     weights = _weights(weight, len(plan.axes), layer.dtype)
@@ -60,20 +59,36 @@ def spectral_conv_weight_gradient(
     if x.size == 0:  # no batch to sum over
         out[...] = 0
         return
-    if refusal(plan):
+    layer = None if unavailable() else _multiplied(plan)
+    if layer is None:
         by_scipy.spectral_conv_weight_gradient(plan, x, gradient, out=out, workers=workers)
         return
     from spectralops._cpu.vector.channels import weight_gradient
 
-    layer = _layer(plan, out.real.dtype.name, plan.in_sizes, plan.gradient_sizes, tuple(plan.factors().tolist()))
     read, written = (_contiguous(_fields(field, plan.axes)) for field in (x, gradient))
     weight_gradient(layer, read, written, out, workers)
 
 
+@lru_cache(maxsize=256)
+def _convolved(plan: SpectralConvPlan) -> Layer | None:
+    """What the engine convolves, or None where it does not take the plan."""
+    bins = plan.bin_weights()
+    factors = (plan.scale,) if bins is None else tuple((plan.scale * bins).tolist())
+    return None if _uncovered(plan) else _layer(plan, plan.out_sizes, factors)
+
+
+@lru_cache(maxsize=256)
+def _multiplied(plan: SpectralConvWeightGradientPlan) -> Layer | None:
+    """What the engine multiplies, or None where it does not take the plan."""
+    return None if _uncovered(plan) else _layer(plan, plan.gradient_sizes, tuple(plan.factors().tolist()))
+
+
 def refusal(plan: AnyPlan) -> str:
     """Why the engine does not take this plan, in words, or nothing if it does."""
-    if reason := unavailable():
-        return reason
+    return unavailable() or _uncovered(plan)
+
+
+def _uncovered(plan: AnyPlan) -> str:
     if len(plan.axes) > MOST_AXES:
         return f"the vector engine takes 1 to {MOST_AXES} axes, not {len(plan.axes)}"
     for sizes in _sizes(plan):
@@ -95,8 +110,9 @@ def algorithm(plan: AnyPlan) -> str:
         )
     from spectralops._cpu.vector.truncation import Grid, ways
 
-    dtype = "float64" if plan.compute_dtype in ("float64", "complex128") else "float32"
-    first, second = (ways(Grid(sizes, plan.modes, plan.lowest, plan.halved, dtype)) for sizes in _sizes(plan))
+    first, second = (
+        ways(Grid(sizes, plan.modes, plan.lowest, plan.halved, _precision(plan))) for sizes in _sizes(plan)
+    )
     return (
         f"vector engine, compiled by numba on first use: {_both_ways(first, second, gradient)} (product: folded "
         f"Fourier matrix, where few modes are kept; fft: all, of which the kept ones are written), image by image in "
@@ -115,23 +131,25 @@ def _both_ways(first: tuple[str, ...], second: tuple[str, ...], gradient: bool) 
     return f"transforms of kept modes only, {pair} along the axes"
 
 
-def _layer(
-    plan: AnyPlan, dtype: str, in_sizes: tuple[int, ...], out_sizes: tuple[int, ...], factors: tuple[float, ...]
-) -> Layer:
+def _layer(plan: AnyPlan, out_sizes: tuple[int, ...], factors: tuple[float, ...]) -> Layer:
     from spectralops._cpu.vector.channels import Layer
 
     return Layer(
-        in_sizes=in_sizes,
+        in_sizes=plan.in_sizes,
         out_sizes=out_sizes,
         modes=plan.modes,
         lowest=plan.lowest,
         halved=plan.halved,
-        dtype=dtype,
+        dtype=_precision(plan),
         batch=plan.batch,
         channels=plan.channels,
         depthwise=plan.depthwise,
         factors=factors,
     )
+
+
+def _precision(plan: AnyPlan) -> str:
+    return "float64" if plan.compute_dtype in ("float64", "complex128") else "float32"
 
 
 def _fields(x: Array, axes: tuple[int, ...]) -> Array:

@@ -5,6 +5,7 @@ Fields are C-contiguous arrays (batch, channels, *sizes), weights arrays whose m
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -51,45 +52,89 @@ class Layer:
         return stage(self.grid(written), self.images(written), inverse)
 
 
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A kernel and its job: units of work that threads share, each with scratch memory of its own."""
+
+    kernel: Callable[..., int]
+    job: int
+    keep: Any
+    units: int
+    scratch: int  # bytes
+    parts: tuple[int, ...]  # where the parts of the scratch begin
+
+    def run(self, arrays: tuple[int, ...], workers: int) -> None:
+        """Run on arrays at these addresses."""
+
+        def some(first: int, last: int) -> None:
+            buffer = workspace.take(self.scratch)
+            self.kernel(self.job, *arrays, *(buffer.address + part for part in self.parts), first, last)
+            workspace.give_back(buffer)
+
+        workspace.run(some, self.units, workers)
+
+
+class Program(NamedTuple):
+    """All tasks of a call, and the memory for the modes of both fields: bytes, and where the second field's begin."""
+
+    first: Task
+    second: Task
+    third: Task
+    memory: int
+    begin: int
+
+
 def convolve(layer: Layer, x: Array, weight: Array, out: Array, conjugated: bool, workers: int) -> None:
     """Convolve x with the weight, (channels in, channels out, modes) or (channels, modes), or its conjugate."""
-    item = host.ITEM_BYTES[layer.dtype]
-    strides = tuple(stride // item for stride in weight.strides[: 1 if layer.depthwise else 2])
-    memory, modes, mixed = _modes(layer)
-    _transform(layer, False, False, x.ctypes.data, modes, workers)
-    _multiply(_mixture(layer, strides, conjugated), layer.dtype, (modes, weight.ctypes.data, mixed), workers)
-    _transform(layer, True, True, mixed, out.ctypes.data, workers)
+    item = weight.itemsize // 2
+    strides = tuple([stride // item for stride in weight.strides[: 1 if layer.depthwise else 2]])
+    forward, mix, inverse, size, begin = _convolution(layer, strides, conjugated)
+    memory = workspace.take(size)
+    modes, mixed = memory.address, memory.address + begin
+    forward.run((x.ctypes.data, modes), workers)
+    mix.run((modes, weight.ctypes.data, mixed), workers)
+    inverse.run((mixed, out.ctypes.data), workers)
     workspace.give_back(memory)
 
 
 def weight_gradient(layer: Layer, x: Array, gradient: Array, out: Array, workers: int) -> None:
     """The sum over the batch of conj(modes of x) · modes of the gradient, times the factors; `out` is C-contiguous."""
-    memory, read, written = _modes(layer)
-    _transform(layer, False, False, x.ctypes.data, read, workers)
-    _transform(layer, True, False, gradient.ctypes.data, written, workers)
-    _multiply(_gradient(layer), layer.dtype, (read, written, out.ctypes.data), workers)
+    forward, other, multiply, size, begin = _gradient(layer)
+    memory = workspace.take(size)
+    read, written = memory.address, memory.address + begin
+    forward.run((x.ctypes.data, read), workers)
+    other.run((gradient.ctypes.data, written), workers)
+    multiply.run((read, written, out.ctypes.data), workers)
     workspace.give_back(memory)
 
 
-def _modes(layer: Layer) -> tuple[workspace.Buffer, int, int]:
-    """Memory for the modes of the fields on both grids, and where they begin."""
+@lru_cache(maxsize=256)
+def _convolution(layer: Layer, strides: tuple[int, ...], conjugated: bool) -> Program:
+    mixture = _mixture(layer, strides, conjugated)
+    return Program(
+        _transform(layer, False, False), _product(layer, mixture), _transform(layer, True, True), *_memory(layer)
+    )
+
+
+@lru_cache(maxsize=256)
+def _gradient(layer: Layer) -> Program:
+    mixture = _gradient_mixture(layer)
+    return Program(
+        _transform(layer, False, False), _transform(layer, True, False), _product(layer, mixture), *_memory(layer)
+    )
+
+
+def _memory(layer: Layer) -> tuple[int, int]:
     item = host.ITEM_BYTES[layer.dtype]
     sizes = [layer.grid(side).blocks * layer.grid(side).block_step(layer.images(side)) * item for side in (False, True)]
-    memory = workspace.take(sum(sizes))
-    return memory, memory.address, memory.address + sizes[0]
+    return sum(sizes), sizes[0]
 
 
-def _transform(layer: Layer, written: bool, inverse: bool, source: int, target: int, workers: int) -> None:
+def _transform(layer: Layer, written: bool, inverse: bool) -> Task:
     way, item = layer.stage(written, inverse), host.ITEM_BYTES[layer.dtype]
-    kernel, job = kernels.kernel("chain", layer.dtype), way.job.ctypes.data
     work = workspace.padded(way.work * item)
-
-    def some(first: int, last: int) -> None:
-        buffer = workspace.take(work + way.scratch * item)
-        kernel(job, source, target, buffer.address, buffer.address + work, first, last)
-        workspace.give_back(buffer)
-
-    workspace.run(some, layer.images(written), workers)
+    kernel = kernels.kernel("chain", layer.dtype)
+    return Task(kernel, way.job.ctypes.data, way, layer.images(written), work + way.scratch * item, (0, work))
 
 
 class Mixture(NamedTuple):
@@ -102,16 +147,10 @@ class Mixture(NamedTuple):
     scratch: int
 
 
-def _multiply(mixture: Mixture, dtype: str, arrays: tuple[int, int, int], workers: int) -> None:
-    kernel, job = kernels.kernel(mixture.kernel, dtype), mixture.job.ctypes.data
-    size = mixture.scratch * host.ITEM_BYTES[dtype]
-
-    def some(first: int, last: int) -> None:
-        buffer = workspace.take(size)
-        kernel(job, *arrays, buffer.address, first, last)
-        workspace.give_back(buffer)
-
-    workspace.run(some, mixture.units, workers)
+def _product(layer: Layer, mixture: Mixture) -> Task:
+    kernel = kernels.kernel(mixture.kernel, layer.dtype)
+    scratch = mixture.scratch * host.ITEM_BYTES[layer.dtype]
+    return Task(kernel, mixture.job.ctypes.data, mixture, mixture.units, scratch, (0,))
 
 
 def _factors(layer: Layer, sign: float, gain: float) -> Array:
@@ -141,7 +180,6 @@ def _shared(layer: Layer, terms: int) -> tuple[dict[int, int], int, int]:
     return factors, tiles * -(-of.blocks // group), group * block
 
 
-@lru_cache(maxsize=128)
 def _mixture(layer: Layer, strides: tuple[int, ...], conjugated: bool) -> Mixture:
     """Fields mixed by weights of these strides."""
     of, image = layer.grid(False), 2 * host.lanes(layer.dtype)
@@ -167,8 +205,7 @@ def _mixture(layer: Layer, strides: tuple[int, ...], conjugated: bool) -> Mixtur
     return Mixture("mix", _filled(fields), factors, units, scratch)
 
 
-@lru_cache(maxsize=128)
-def _gradient(layer: Layer) -> Mixture:
+def _gradient_mixture(layer: Layer) -> Mixture:
     """Fields multiplied by fields, and summed over the batch."""
     of, image = layer.grid(False), 2 * host.lanes(layer.dtype)
     factors = _factors(layer, 1.0, layer.stage(False, False).gain * layer.stage(True, False).gain)

@@ -13,10 +13,9 @@ from spectralops._cpu.vector.emit import Emitter, Value, vector_op
 
 __all__ = ["Accumulators", "by_count", "prefetch", "product", "shared_out"]
 
-# Rows of the result that are summed side by side, with two vectors and with one vector of each: both keep the
-# multipliers busy and leave room for the factors in 16 registers.
-ROWS_OF_TWO = 6
-ROWS_OF_ONE = 12
+# Rows of the result of which one or two vectors are summed side by side: this keeps the multipliers busy and leaves room
+# for the factors in 16 registers.
+ROWS = 6
 
 
 class Accumulators:
@@ -101,17 +100,13 @@ def multiply_matrices(
 
         e.choose(e.less(columns, column + vectors * e.lanes), lambda: store(True), lambda: store(False))
 
-    def strip(column: Value, vectors: int, most: int) -> None:
+    def strip(column: Value, vectors: int) -> None:
         shared_out(
-            e, rows, most, lambda row, size: by_count(e, size, most, lambda count: block(row, column, count, vectors))
+            e, rows, ROWS, lambda row, size: by_count(e, size, ROWS, lambda count: block(row, column, count, vectors))
         )
 
     with e.loop(0, columns, 2 * e.lanes) as column:
-        e.choose(
-            e.less(column + e.lanes, columns),
-            lambda: strip(column, 2, ROWS_OF_TWO),
-            lambda: strip(column, 1, ROWS_OF_ONE),
-        )
+        e.choose(e.less(column + e.lanes, columns), lambda: strip(column, 2), lambda: strip(column, 1))
 
 
 def product(

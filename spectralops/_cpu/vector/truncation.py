@@ -36,7 +36,7 @@ Array = np.ndarray[Any, Any]
 # Costs relative to one fused multiplication and addition of vectors in a product, as measured: folding a number,
 # transforming it (times the logarithm of the length), and how much more lengths without and with large factors cost.
 FOLD = 1.5
-BUTTERFLY = 1.25
+BUTTERFLY = 1.5
 ODD = 1.5
 CHIRP = 8.0
 # Below this length both are as fast.
