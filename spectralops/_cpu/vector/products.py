@@ -13,8 +13,8 @@ from spectralops._cpu.vector.emit import Emitter, Value, vector_op
 
 __all__ = ["Accumulators", "by_count", "prefetch", "product", "shared_out"]
 
-# Rows of the result of which one or two vectors are summed side by side: this keeps the multipliers busy and leaves room
-# for the factors in 16 registers.
+# Rows of the result of which one or two vectors are summed side by side: this keeps the multipliers busy and leaves
+# room for the factors in 16 registers.
 ROWS = 6
 
 
