@@ -76,6 +76,11 @@ CASES: list[tuple[tuple[int, ...], Axes]] = [
     ((17, 3), (-1,)),
     ((40,), (-1,)),
     ((2, 3, 4, 30), (3,)),
+    # rows of which a group leaves the first-level cache
+    ((9, 1000), (-1,)),
+    ((8, 4096), (-1,)),
+    ((9, 1470), (-1,)),
+    ((9, 2700), (-1,)),
     # long rows spread over the lanes
     ((3, 1000), (-1,)),
     ((2, 945), (-1,)),

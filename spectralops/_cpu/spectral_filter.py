@@ -89,6 +89,9 @@ def _by_vectors(plan: SpectralFilterPlan, x: Array, factors: tuple[Array, ...], 
 def _by_scipy(plan: SpectralFilterPlan, x: Array, factors: tuple[Array, ...], out: Array, workers: int) -> None:
     """Blocks of transforms, in the memory order of x; with fewer than workers, the threads go into the transforms."""
     aligned = [factor[(None,) * (x.ndim - factor.ndim)] for factor in factors]
+    if workers == 1 and plan.batch <= plan.block:
+        _filtered(plan, x, aligned, out, 1)
+        return
     inner = workers if plan.batch < workers else 1
 
     def one_block(index: Index) -> None:

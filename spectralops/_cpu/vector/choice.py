@@ -17,11 +17,14 @@ __all__ = ["chirp_length", "is_smooth", "refusal", "transform_refusal"]
 
 PRIMES = (2, 3, 5, 7)
 AXES = (1, 2, 3)
-# Units of a prime factor in scipy.fft: its own code for these, loops for the others.
+# Units of a prime factor in scipy.fft: its own code for these, loops for the others, which cost more where nothing else
+# is left of the length.
 FACTORS = {2: 2.0, 3: 3.0, 5: 5.0, 7: 7.7, 11: 12.1}
-LOOPED = (3.0, 0.6)
+LOOPED, ALONE = (3.0, 0.6), 2.0
 # Nanoseconds of a unit in single precision, of a forward transform, a product and an inverse together.
 UNIT_SCIPY, UNIT_SMOOTH, UNIT_CHIRP = 0.38, 0.17, 0.23
+# And of both convolutions with a chirp, however short.
+CHIRP = 150.0
 # The same in double precision, relative to single.
 DOUBLE_SCIPY, DOUBLE_ENGINE = 1.5, 2.0
 # Nanoseconds of a call on top.
@@ -75,7 +78,8 @@ def _direct(n: int) -> float:
         if factor * factor > n:
             factor = n
         while n % factor == 0:
-            total += FACTORS.get(factor, LOOPED[0] + LOOPED[1] * factor)
+            looped = (LOOPED[0] + LOOPED[1] * factor) * (ALONE if factor == length else 1.0)
+            total += FACTORS.get(factor, looped)
             n //= factor
         factor += 1
     return length * total
@@ -90,7 +94,7 @@ def _scipy(n: int) -> float:
 @lru_cache(maxsize=1024)
 def _engine(n: int) -> float:
     """Nanoseconds of one of the complex transforms that run side by side in the engine."""
-    return UNIT_SMOOTH * _direct(n) if is_smooth(n) else UNIT_CHIRP * _direct(chirp_length(n))
+    return UNIT_SMOOTH * _direct(n) if is_smooth(n) else CHIRP + UNIT_CHIRP * _direct(chirp_length(n))
 
 
 def _filled(count: int, lanes: int) -> int:
