@@ -109,7 +109,7 @@ def pde_step(
     array([0.05 , 0.525, 0.95 ])
     """
     options = Options(bc, source, mask, steps, method, on_unstable, axes, backend, integrator)
-    return run("pde_step", u, dx, dt, _named(terms), options, out, workers)
+    return run("pde_step", u, dx, dt, named(terms), options, out, workers)
 
 
 def plan_pde_step(
@@ -140,10 +140,10 @@ def plan_pde_step(
     (6,)
     """
     options = Options(bc, source, mask, steps, method, on_unstable, axes, backend, integrator)
-    return prepare("pde_step", shape, dtype, dx, dt, _named(terms), options, device)[0]
+    return prepare("pde_step", shape, dtype, dx, dt, named(terms), options, device)[0]
 
 
-def _named(terms: Any) -> tuple[tuple[str, Term], ...]:
+def named(terms: Any) -> tuple[tuple[str, Term], ...]:
     """Each term with the prefix that names its arguments in messages."""
     if isinstance(terms, Term):
         return (("", terms),)

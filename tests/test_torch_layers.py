@@ -218,3 +218,51 @@ def test_torch_conv_layer_is_torchs_own_by_another_name(mode: str) -> None:
     ours.load_state_dict(theirs.state_dict())
     x = random(2, 4, 12, 13, dtype=torch.float32)
     torch.testing.assert_close(ours(x), theirs(x))
+
+
+@pytest.mark.parametrize(
+    ("make", "plain"), [(st.DiffusionStep, so.diffusion_step), (st.DiffuseConvectStep, so.diffuse_convect_step)]
+)
+def test_torch_step_layers_learn_their_diffusivity(make: Any, plain: Any) -> None:
+    u = random(3, 16)
+    layer = make(1.0, 0.1, 0.5, learnable=True, steps=4, axes=-1).double()
+    expected = plain(u, 1.0, 0.1, 0.5, steps=4, axes=-1)
+    torch.testing.assert_close(layer(u).detach(), expected)
+    layer(u).square().sum().backward()
+    h = 1e-6
+    low, high = (plain(u, 1.0, 0.1, 0.5 + d, steps=4, axes=-1).square().sum() for d in (-h, h))
+    assert layer.nu.grad.item() == pytest.approx(((high - low) / (2 * h)).item(), rel=1e-6)
+
+
+def test_torch_step_layer_keeps_a_field_as_a_buffer() -> None:
+    nu, wind = random(16).abs() + 0.1, random(16)
+    layer = st.DiffuseConvectStep(1.0, 0.1, nu, scheme="upwind")
+    assert list(layer.state_dict()) == ["nu"]
+    expected = so.diffuse_convect_step(random(16), 1.0, 0.1, nu, velocity=wind, scheme="upwind")
+    torch.testing.assert_close(layer(random(16), velocity=wind), expected)
+
+
+def test_torch_block_is_its_two_parts() -> None:
+    block = st.FNOBlock(3, (4, 4), activation=torch.tanh)
+    x = random(2, 3, 8, 8, dtype=torch.float32)
+    skip = torch.einsum("oi,nixy->noxy", block.skip[0].weight[..., 0], x) + block.skip[0].bias[:, None, None]
+    torch.testing.assert_close(block(x), torch.tanh(block.convolution(x) + skip))
+    assert block(x, output_shape=(12, 12)).shape == (2, 3, 12, 12)
+
+
+@pytest.mark.parametrize("sizes", [(12,), (8, 9), (4, 5, 6)], ids=str)
+def test_torch_models_of_any_rank_train(sizes: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    model = st.FNO((4,) * len(sizes), 2, 3, hidden_channels=4, n_layers=2)
+    y = model(random(2, 2, *sizes, dtype=torch.float32))
+    y.square().mean().backward()
+    assert y.shape == (2, 3, *sizes)
+    assert all(p.grad is not None and p.grad.isfinite().all() and p.grad.abs().max() > 0 for p in model.parameters())
+
+
+def test_torch_model_sees_where_its_points_are() -> None:
+    torch.manual_seed(0)
+    constant = torch.ones(1, 1, 8)
+    seen, blind = (st.FNO(4, 1, 1, 4, positional=positional)(constant) for positional in (True, False))
+    assert seen.std() > 1e-3
+    assert blind.std() < 1e-6

@@ -8,15 +8,26 @@ from spectralops.torch._convolution import convolve, fft_conv2d
 from spectralops.torch._filter import spectral_filter
 from spectralops.torch._resample import fourier_resample
 from spectralops.torch._spectral_conv import spectral_conv
+from spectralops.torch._steps import convection_step, diffuse_convect_step, diffusion_step, pde_step
 from spectralops.torch.layers import FFTConv2d, SpectralConv, SpectralFilter
+from spectralops.torch.models import FNO, FNOBlock
+from spectralops.torch.step_layers import DiffuseConvectStep, DiffusionStep
 
 __all__ = [
+    "FNO",
+    "DiffuseConvectStep",
+    "DiffusionStep",
     "FFTConv2d",
+    "FNOBlock",
     "SpectralConv",
     "SpectralFilter",
+    "convection_step",
     "convolve",
+    "diffuse_convect_step",
+    "diffusion_step",
     "fft_conv2d",
     "fourier_resample",
+    "pde_step",
     "spectral_conv",
     "spectral_filter",
 ]

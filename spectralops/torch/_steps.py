@@ -1,0 +1,354 @@
+"""Explicit time steps for PyTorch: differentiable in the field and in every coefficient."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from spectralops import boundary, pde, steps
+from spectralops._plans.step_arguments import Options, advection, prepare
+from spectralops._plans.steps import StepPlan
+from spectralops._plans.terms import Diffusion, Pointwise
+from spectralops.errors import UnsupportedError
+from spectralops.torch._stage import advance
+from spectralops.torch._tensors import dtype_name, floating, recorded, spec_of, tensor
+
+__all__ = ["convection_step", "diffuse_convect_step", "diffusion_step", "pde_step"]
+
+
+class _Steps(torch.autograd.Function):
+    """Fused steps forwards; backwards the adjoint step if only u matters and there is one, else a replay in blocks.
+
+    The replay keeps the field at the start of each block, about the square root of the number of steps apart, and the
+    operations of one block at a time.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, plan: StepPlan, u: Tensor, *arrays: Tensor) -> Tensor:
+        ctx.plan = plan
+        ctx.save_for_backward(u, *arrays)
+        result: Tensor = plan(u, *arrays)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        plan, (u, *arrays) = ctx.plan, ctx.saved_tensors
+        needs = ctx.needs_input_grad[1:]
+        if not any(needs[1:]) and (transposed := _adjoint(plan)) is not None:
+            names = [operand.name for operand in plan.operands]
+            kept = [(u, *arrays)[names.index(operand.name)] for operand in transposed.operands[1:]]
+            return None, _Steps.apply(transposed, g, *kept), *(None,) * len(arrays)
+        if torch.is_grad_enabled():  # for gradients of gradients, which need the whole history
+            inputs = [x for x, needed in zip((u, *arrays), needs, strict=True) if needed]
+            with torch.enable_grad():
+                found = torch.autograd.grad(advance(plan, plan.steps, u, arrays), inputs, g, create_graph=True)
+        else:
+            found = _replayed(plan, u, arrays, needs, g)
+        gradients = iter(found)
+        return None, *(next(gradients) if needed else None for needed in needs)
+
+
+def _adjoint(plan: StepPlan) -> StepPlan | None:
+    try:
+        return plan.adjoint()
+    except UnsupportedError:
+        return None
+
+
+def _replayed(
+    plan: StepPlan, u: Tensor, arrays: Sequence[Tensor], needs: Sequence[bool], g: Tensor
+) -> list[Tensor | None]:
+    """The gradients by autograd, block after block, the last one first."""
+    size = math.isqrt(max(plan.steps - 1, 0)) + 1
+    starts = list(range(0, plan.steps, size))
+    states = [u.detach()]
+    for _ in starts[1:]:
+        states.append(replace(plan, steps=size)(states[-1], *arrays))
+    leaves = [x.detach().requires_grad_(needed) for x, needed in zip(arrays, needs[1:], strict=True)]
+    wanted = [leaf for leaf, needed in zip(leaves, needs[1:], strict=True) if needed]
+    totals: list[Tensor | None] = [None] * len(wanted)
+    for start, state in zip(reversed(starts), reversed(states), strict=True):
+        with torch.enable_grad():
+            v = state.detach().requires_grad_()
+            end = advance(plan, min(size, plan.steps - start), v, leaves)
+        g, *parts = torch.autograd.grad(end, [v, *wanted], g, allow_unused=True)
+        totals = [b if a is None else a if b is None else a + b for a, b in zip(totals, parts, strict=True)]
+    return [g, *totals] if needs[0] else totals
+
+
+def _arrays_of(value: Any) -> list[Tensor]:
+    """The tensors in the arguments of a step that are arrays to it, in the order of its operands."""
+    if isinstance(value, Tensor):
+        return [value] if value.ndim else []
+    if isinstance(value, list | tuple):
+        return [found for item in value for found in _arrays_of(item)]
+    if is_dataclass(value) and not isinstance(value, type):
+        return [found for field in fields(value) for found in _arrays_of(getattr(value, field.name))]
+    return []
+
+
+def _mapped(value: Any, change: Callable[[Tensor], Any]) -> Any:
+    """The arguments of a step with their tensors changed."""
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, list | tuple):
+        return type(value)(_mapped(item, change) for item in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return type(value)(**{field.name: _mapped(getattr(value, field.name), change) for field in fields(value)})
+    return value
+
+
+def _aligned(value: Any, ndim: int) -> Any:
+    """With scalar tensors as arrays, since a plan keeps numbers as constants."""
+    return _mapped(value, lambda x: x.reshape((1,) * ndim) if x.ndim == 0 else x)
+
+
+def _specified(value: Any) -> Any:
+    """With specifications for tensors."""
+    return _mapped(value, spec_of)
+
+
+def _matters(value: Any) -> bool:
+    """Whether a call with these arguments is recorded, or has functions of tensors."""
+    if isinstance(value, Tensor):
+        return recorded(value)
+    if isinstance(value, list | tuple):
+        return any(map(_matters, value))
+    if isinstance(value, dict):
+        return any(map(_matters, value.values()))
+    if isinstance(value, Pointwise):
+        return True
+    return is_dataclass(value) and any(_matters(getattr(value, field.name)) for field in fields(value))
+
+
+def _take(op: str, u: Tensor, dx: Any, dt: Any, named: Any, options: dict[str, Any], integrator: str) -> Tensor:
+    """Plan and take recorded steps."""
+    workers = options.pop("workers", None)
+    if workers is not None and not isinstance(workers, int):
+        raise TypeError(f"{op}: workers is {workers!r}, but must be an integer")
+    shared = {"bc": boundary.Periodic(), "source": None, "mask": None, "steps": 1, "method": "stencil",
+              "on_unstable": "raise", "axes": None, "backend": None} | options  # fmt: skip
+    u = floating(u)
+    shared["source"] = _aligned(shared["source"], u.ndim)
+    transformed = torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0
+    arrays = _arrays_of((named, shared["source"], shared["mask"]))
+    if transformed:  # no values to judge stability by
+        named, shared["source"], shared["mask"] = map(_specified, (named, shared["source"], shared["mask"]))
+    with torch.no_grad():
+        plan, _ = prepare(
+            op, tuple(u.shape), dtype_name(u.dtype), dx, dt, named, Options(**shared, integrator=integrator),
+            u.device.type, dtype_name(torch.get_default_dtype()),
+        )  # fmt: skip
+    if transformed or plan.functions:
+        return advance(plan, plan.steps, u, arrays)
+    result: Tensor = _Steps.apply(plan, u, *arrays)
+    return result
+
+
+def diffusion_step(u: Tensor, dx: Any, dt: float, nu: Any, **options: Any) -> Tensor:
+    """Differentiable :func:`spectralops.diffusion_step`: steps of u_t = div(nu grad u) + source.
+
+    Parameters
+    ----------
+    u : Tensor
+        Field.
+    dx, dt
+        Cell size and time step, constants.
+    nu : float or Tensor
+        Diffusivity; a tensor may require grad, as may the `source`.
+    **options
+        `bc`, `source`, `mask`, `steps`, `method`, `on_unstable`, `axes`, `workers`, `backend` as for
+        :func:`spectralops.diffusion_step`.
+
+    Returns
+    -------
+    Tensor
+        The field after `steps` steps.
+
+    Raises
+    ------
+    TypeError, ValueError, StabilityError, UnsupportedError
+        As for :func:`spectralops.diffusion_step`.
+
+    Notes
+    -----
+    Backwards, constant coefficients run the adjoint step, fused; otherwise the steps are replayed by PyTorch in blocks,
+    so that memory grows with the square root of their number [1]_. Gradients of gradients replay all at once.
+
+    References
+    ----------
+    .. [1] A. Griewank, Optimization Methods and Software 1 (1992) 35, section 3.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from spectralops.torch import diffusion_step
+    >>> nu = torch.tensor(1.0, requires_grad=True)
+    >>> diffusion_step(torch.tensor([0.0, 1.0, 0.0, 0.0]), 1.0, 0.25, nu)[1].backward()
+    >>> nu.grad
+    tensor(-0.5000)
+    """
+    tensor("diffusion_step", "u", u)
+    if not _matters((u, nu, options)):
+        result: Tensor = steps.diffusion_step(u, dx, dt, nu, **options)
+        return result
+    return _take("diffusion_step", u, dx, dt, (("", Diffusion(_aligned(nu, u.ndim))),), options, "euler")
+
+
+def convection_step(
+    u: Tensor, velocity: Any, dx: Any, dt: float, *, scheme: str = "upwind", form: str = "advective", **options: Any
+) -> Tensor:
+    """Differentiable :func:`spectralops.convection_step`: steps of u_t + v . grad u = source, or with div(v u).
+
+    Parameters
+    ----------
+    u : Tensor
+        Field.
+    velocity : float, Tensor, or sequence of them
+        Components of the velocity; tensors may require grad.
+    dx, dt
+        Cell size and time step, constants.
+    scheme, form, **options
+        As for :func:`spectralops.convection_step`.
+
+    Returns
+    -------
+    Tensor
+        The field after `steps` steps.
+
+    Raises
+    ------
+    TypeError, ValueError, StabilityError, UnsupportedError
+        As for :func:`spectralops.convection_step`.
+
+    References
+    ----------
+    .. [1] A. Griewank, Optimization Methods and Software 1 (1992) 35, section 3.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from spectralops.torch import convection_step
+    >>> u = torch.tensor([0.0, 1.0, 0.0, 0.0], requires_grad=True)
+    >>> convection_step(u, 1.0, 1.0, 0.5)[2].backward()
+    >>> u.grad
+    tensor([0.0000, 0.5000, 0.5000, 0.0000])
+    """
+    tensor("convection_step", "u", u)
+    if not _matters((u, velocity, options)):
+        result: Tensor = steps.convection_step(u, velocity, dx, dt, scheme=scheme, form=form, **options)
+        return result
+    term = advection("convection_step", _aligned(velocity, u.ndim), scheme, form)
+    return _take("convection_step", u, dx, dt, (("", term),), options, "euler")
+
+
+def diffuse_convect_step(
+    u: Tensor,
+    dx: Any,
+    dt: float,
+    nu: Any,
+    *,
+    velocity: Any = None,
+    scheme: str = "central",
+    form: str = "advective",
+    **options: Any,
+) -> Tensor:
+    """Differentiable :func:`spectralops.diffuse_convect_step`: advection and diffusion, or Burgers' equation.
+
+    u_t + v . grad u = div(nu grad u) + source; without a velocity u carries itself.
+
+    Parameters
+    ----------
+    u : Tensor
+        Field.
+    dx, dt
+        Cell size and time step, constants.
+    nu, velocity
+        Diffusivity and velocity; tensors may require grad.
+    scheme, form, **options
+        As for :func:`spectralops.diffuse_convect_step`.
+
+    Returns
+    -------
+    Tensor
+        The field after `steps` steps.
+
+    Raises
+    ------
+    TypeError, ValueError, StabilityError, UnsupportedError
+        As for :func:`spectralops.diffuse_convect_step`.
+
+    References
+    ----------
+    .. [1] A. Griewank, Optimization Methods and Software 1 (1992) 35, section 3.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from spectralops.torch import diffuse_convect_step
+    >>> u = torch.tensor([0.0, 1.0, 2.0, 1.0], requires_grad=True)
+    >>> diffuse_convect_step(u, 1.0, 0.25, 1.0).sum().backward()
+    >>> u.grad
+    tensor([1., 1., 1., 1.])
+    """
+    op = "diffuse_convect_step"
+    tensor(op, "u", u)
+    if not _matters((u, nu, velocity, options)):
+        result: Tensor = steps.diffuse_convect_step(
+            u, dx, dt, nu, velocity=velocity, scheme=scheme, form=form, **options
+        )
+        return result
+    term = advection(op, _aligned(velocity, u.ndim), scheme, form)
+    return _take(op, u, dx, dt, (("", Diffusion(_aligned(nu, u.ndim))), ("", term)), options, "euler")
+
+
+def pde_step(u: Tensor, dx: Any, dt: float, terms: Any, *, integrator: str = "euler", **options: Any) -> Tensor:
+    """Differentiable :func:`spectralops.pde_step`: u_t = the sum of the terms, by a Runge-Kutta scheme.
+
+    Parameters
+    ----------
+    u : Tensor
+        Field.
+    dx, dt
+        Cell size and time step, constants.
+    terms : term or sequence of terms
+        As for :func:`spectralops.pde_step`; their tensors may require grad. The function of a Pointwise term takes and
+        returns tensors here; steps with one are always replayed by PyTorch.
+    integrator, **options
+        As for :func:`spectralops.pde_step`.
+
+    Returns
+    -------
+    Tensor
+        The field after `steps` steps.
+
+    Raises
+    ------
+    TypeError, ValueError, StabilityError, UnsupportedError
+        As for :func:`spectralops.pde_step`.
+
+    References
+    ----------
+    .. [1] A. Griewank, Optimization Methods and Software 1 (1992) 35, section 3.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import spectralops as so
+    >>> from spectralops.torch import pde_step
+    >>> rate = torch.ones(3, requires_grad=True)
+    >>> pde_step(torch.zeros(3), 1.0, 0.5, so.Source(rate), integrator="rk4", steps=2).sum().backward()
+    >>> rate.grad
+    tensor([1., 1., 1.])
+    """
+    tensor("pde_step", "u", u)
+    if not _matters((u, terms, options)):
+        result: Tensor = pde.pde_step(u, dx, dt, terms, integrator=integrator, **options)
+        return result
+    named = pde.named(_aligned(terms, u.ndim))
+    return _take("pde_step", u, dx, dt, named, options, integrator)
