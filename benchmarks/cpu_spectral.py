@@ -3,6 +3,8 @@
     python benchmarks/cpu_spectral.py [--quick] [--only WORD ...] [--rounds 21] [--json FILE]
     python benchmarks/cpu_spectral.py --sweep [--quick] [--only WORD ...] [--json FILE] [--plot FILE]
 
+With `--add`, the entries that FILE holds of other cases are kept, so that a long list can be measured in parts.
+
 Claims come from `cases_*.py`: each case first checks every contestant against a float64 result, then all are called in
 turn, and a ratio is the median over the rounds. `--quick` runs the cheap ones, three rounds: a check that it works.
 """
@@ -23,7 +25,7 @@ from pathlib import Path  # noqa: E402
 
 from claims import Claim, judge  # noqa: E402
 from run import surroundings  # noqa: E402
-from sweep import plot, summary, sweep  # noqa: E402
+from sweep import Point, plot, summary, sweep  # noqa: E402
 
 
 def all_claims() -> list[Claim]:
@@ -65,6 +67,17 @@ def run_claims(options: argparse.Namespace) -> tuple[list[dict[str, object]], bo
     return entries, not wrong
 
 
+def run_sweep(options: argparse.Namespace) -> tuple[list[dict[str, object]], bool]:
+    """All chosen shapes."""
+    return [asdict(point) for point in sweep(options.quick, options.only)], True
+
+
+def name_of(entry: dict[str, object]) -> str:
+    """What tells one entry of a results file from another."""
+    names = ("group", "case", "op", "dtype", "batch", "sizes", "modes")
+    return json.dumps([entry.get(name) for name in names])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sweep", action="store_true", help="filters over sizes, batches and dtypes instead of claims")
@@ -75,21 +88,24 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=21, help="timed calls of each contestant (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=20.0, help="the most for one case (default: %(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write results, hardware, versions and commit")
+    parser.add_argument("--add", action="store_true", help="keep what FILE holds of other cases")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="also draw the sweep")
     options = parser.parse_args()
     about = surroundings()
     print(json.dumps(about, indent=2))
-    if options.sweep:
-        points = sweep(options.quick, options.only)
-        print(summary(points))
-        entries, right = [asdict(point) for point in points], True
-        if options.plot:
-            plot(points, options.plot)
-    else:
-        entries, right = run_claims(options)
+    entries, right = run_sweep(options) if options.sweep else run_claims(options)
     if options.json:
+        if options.add and options.json.exists():
+            fresh = {name_of(entry) for entry in entries}
+            known = json.loads(options.json.read_text())["cases"]
+            entries = [entry for entry in known if name_of(entry) not in fresh] + entries
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(about | {"cases": entries}, indent=1) + "\n")
+    if options.sweep:
+        points = [Point(**entry | {"sizes": tuple(entry["sizes"])}) for entry in entries]
+        print(summary(points))
+        if options.plot:
+            plot(points, options.plot)
     return 0 if right else 1
 
 
