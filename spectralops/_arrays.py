@@ -201,7 +201,7 @@ def _torch_home(op: str, name: str, x: Any) -> Home:
     if x.requires_grad and torch.is_grad_enabled():
         raise TypeError(
             f"{op}: {name} requires grad, but must not, since this function is not differentiable; "
-            f"pass {name}.detach() or call it under torch.no_grad()"
+            f"take one of spectralops.torch, pass {name}.detach() or call it under torch.no_grad()"
         )
     return _home("torch", device)
 

@@ -95,7 +95,7 @@ def test_describe_refuses_gradients(torch: Any) -> None:
     x = torch.zeros(3, requires_grad=True)
     message = (
         r"^op: x requires grad, but must not, since this function is not differentiable; "
-        r"pass x.detach\(\) or call it under torch.no_grad\(\)$"
+        r"take one of spectralops.torch, pass x.detach\(\) or call it under torch.no_grad\(\)$"
     )
     with pytest.raises(TypeError, match=message):
         describe("op", "x", x)
