@@ -134,6 +134,35 @@ class TestMarches:
             "march_volume",
         )
 
+    @pytest.mark.parametrize(
+        ("shape", "nu_shape", "count"),
+        [((5, 9, 12), (5, 1, 1), 1), ((2, 3, 9, 12), (2, 1, 1, 1), 11), ((2, 3, 9, 12), (3, 1, 1), 40)],
+        ids=["one-step", "first-axis", "one-launch"],
+    )
+    def test_coefficients_of_each_grid(self, rng, shape: Any, nu_shape: Any, count: int) -> None:
+        u = rng.standard_normal(shape).astype(np.float32)
+        nu = (0.2 + rng.random(nu_shape)).astype(np.float32)
+        template = "sweep_plane" if count == 1 else "march_plane"
+        expected = so.diffusion_step(u, 0.7, 0.05, nu, bc=WALLS, steps=count, backend="numpy")
+        with backend() as runner:
+            found = so.diffusion_step(u, 0.7, 0.05, nu, bc=WALLS, steps=count, backend=BACKEND)
+        assert np.array_equal(bits(found), bits(expected))
+        assert {kernel.name.partition("<")[0] for kernel in runner.launched} == {"form_values", template}
+
+    @pytest.mark.parametrize("axes", [(1,), (1, 2, 3)], ids=["lines", "volumes"])
+    def test_winds_of_each_grid(self, rng, axes: tuple[int, ...]) -> None:
+        u = rng.standard_normal((3, 7, 6, 8)[: 1 + len(axes)])
+        winds = tuple(0.1 + rng.random((3, *(1,) * len(axes))) for _ in axes)
+        nu = 0.2 + rng.random((3, *(1,) * len(axes)))
+
+        def call(b: str) -> np.ndarray:
+            terms = [so.Diffusion(nu), so.Diffusion(0.1), so.Advection(winds, "central")]
+            return so.pde_step(u, 0.7, 0.05, terms, axes=axes, steps=3, on_unstable="ignore", backend=b)
+
+        expected = call("numpy")
+        with backend():
+            assert np.array_equal(bits(call(BACKEND)), bits(expected))
+
     def test_wide_indices(self, rng, monkeypatch: pytest.MonkeyPatch) -> None:
         from spectralops import _checks
 
@@ -297,7 +326,7 @@ class TestStages:
             for dt in (0.1, 0.1, 0.125, 0.0625):
                 so.diffusion_step(u, 1.0, dt, 1.0, backend=BACKEND)
             assert len(steps._prepared) == 2
-            assert runner.arguments[0][-1] is runner.arguments[1][-1]
+            assert runner.arguments[0][-2] is runner.arguments[1][-2]
         steps._prepared.clear()
 
 
@@ -318,6 +347,15 @@ class TestOnDevice:
             return so.diffusion_step(x, 0.5, 0.05, 1.0, bc=bc, axes=(-2, -1), steps=count, **tail)
 
         assert np.array_equal(bits(on_device(call, u)), bits(call(u, backend="numpy")))
+
+    def test_coefficients_of_each_grid(self, rng) -> None:
+        u = rng.standard_normal((6, 100, 200)).astype(np.float32)
+        nu = (0.2 + rng.random((6, 1, 1))).astype(np.float32)
+
+        def call(x: Any, nu: Any, **tail: Any) -> Any:
+            return so.diffusion_step(x, 0.7, 0.05, nu, bc=WALLS, steps=11, **tail)
+
+        assert np.array_equal(bits(on_device(call, u, nu)), bits(call(u, nu, backend="numpy")))
 
     @pytest.mark.parametrize("dtype", ["float32", "float64"])
     def test_volumes(self, rng, dtype: str) -> None:

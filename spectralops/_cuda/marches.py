@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spectralops._cuda.launch import Device, Kernel, index_option
-from spectralops._cuda.stages import C_NAMES, NO_CONTRACTION
+from spectralops._cuda.stages import C_NAMES, NO_CONTRACTION, Instances
 
 if TYPE_CHECKING:
+    from spectralops._plans.schemes import Weight
     from spectralops._plans.steps import StepPlan
 
 __all__ = ["ALIGNMENT", "March", "Pass", "most_levels"]
@@ -91,9 +92,9 @@ def most_levels(axes: int, itemsize: int) -> int:
 
 
 class March:
-    """The marching kernels of a plan: constant coefficients, neighbours of width 1, along the last axes."""
+    """The marching kernels of a plan: coefficients constant on a grid, neighbours of width 1, along the last axes."""
 
-    def __init__(self, plan: StepPlan) -> None:
+    def __init__(self, plan: StepPlan, fields: tuple[Any, ...] = ()) -> None:
         geometry, update = plan.geometry, plan.update
         linear = update.linear
         assert linear is not None
@@ -104,7 +105,8 @@ class March:
         self.index = np.dtype(np.int32 if plan.index_bits == 32 else np.int64)
         first = geometry.axes[0]
         taps = dict.fromkeys(range(self.axes), "none")
-        values = self._values = np.zeros((), self._values_type())
+        values = np.zeros((), self._values_type())
+        weights: dict[tuple[int, int], Weight | None] = {(a, k): None for a in range(self.axes) for k in (-1, 1)}
         values["center"] = 1.0 + linear.center.constant
         for tap in linear.taps:
             a = tap.axis - first
@@ -115,12 +117,15 @@ class March:
                 taps[a] = side if taps[a] == "none" else "each"
             for k in tap.offsets:
                 values["low" if k < 0 else "high"][a] = tap.weight.constant
+                weights[a, k] = tap.weight
         for part in update.transport:
             values["speed"][part.axis - first] = part.factor
         if update.sources:
             rate, factor = update.sources[0]
             values["source"] = rate * factor  # type: ignore[operator]
-        flags = ["true" if flag else "false" for flag in (update.transport, update.sources)]
+        table = any(weight is not None and weight.parts for weight in (linear.center, *weights.values()))
+        self.instances = Instances(plan, fields, linear.center, tuple(weights.values())) if table else None
+        flags = ["true" if flag else "false" for flag in (update.transport, update.sources, table)]
         self._rule = f"Rule<{', '.join([*flags, *(str(TAPS[taps[a]]) for a in range(self.axes))])}>"
         self._walls = not all(layers[0][0].source == "wrap" for layers in geometry.ghosts if layers[0])
         self.values = values
@@ -134,8 +139,7 @@ class March:
             return False
         if geometry.axes != tuple(range(ndim - len(geometry.axes), ndim)) or max(geometry.widths) != 1:
             return False
-        weights = (linear.center, *(tap.weight for tap in linear.taps))
-        if any(weight.parts for weight in weights) or any(max(map(abs, tap.offsets)) > 1 for tap in linear.taps):
+        if any(max(map(abs, tap.offsets)) > 1 for tap in linear.taps):
             return False
         if len(update.sources) > 1 or any(not isinstance(rate, float) for rate, _ in update.sources):
             return False

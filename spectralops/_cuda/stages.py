@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from spectralops._plans.steps import StepPlan
     from spectralops._plans.terms import Field
 
-__all__ = ["NO_CONTRACTION", "Layout", "Stages"]
+__all__ = ["NO_CONTRACTION", "Instances", "Layout", "Stages", "address"]
 
 NO_CONTRACTION = "-fmad=false"
 THREADS = 256
@@ -82,8 +82,8 @@ def _aligned_strides(field: Any, ndim: int) -> tuple[int, ...]:
     return (*([0] * missing), *own)
 
 
-class Stages:
-    """The kernel of a plan's stages on operands of given strides, and the struct of their values without addresses."""
+class Emitter:
+    """Collects the values of a plan as template arguments name them."""
 
     def __init__(self, plan: StepPlan, layout: Layout) -> None:
         self.plan = plan
@@ -93,45 +93,37 @@ class Stages:
         self._numbers: list[float] = []
         self._weights: list[float] = []
         self._fields: list[int] = []
-        self._constant = plan.geometry.constant
-        update = plan.update
-        terms = ["Plain"]
-        if update.linear is not None:
-            taps = [self._tap(tap) for tap in update.linear.taps]
-            terms = [f"Linear<{', '.join([self._weight(update.linear.center), *taps])}>"]
-        terms += [
-            f"Diffusion<{self._axis(part.axis)}, {self._number(part.factor)}, {self._field(part.nu)}>"
-            for part in update.diffusion
-        ]
-        terms += [self._transport(part) for part in update.transport]
-        terms += [self._source(rate, factor) for rate, factor in update.sources]
-        self._update = f"Update<{', '.join(terms)}>"
-        mask = plan.geometry.mask
-        self._mask = -1 if mask is None else self._place(mask)
-        self.operands = tuple(self._fields)
-        self._sizes = (
-            len(layout.shape), max(1, *plan.geometry.widths), max(1, len(self._fields)),
+
+    @property
+    def operands(self) -> tuple[int, ...]:
+        """The plan's operands in the order of the struct's fields."""
+        return tuple(self._fields)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Compiler options."""
+        return (NO_CONTRACTION, index_option(8 * self.index.itemsize))
+
+    @property
+    def _sizes(self) -> tuple[int, ...]:
+        return (
+            len(self.layout.shape), max(1, *self.plan.geometry.widths), max(1, len(self._fields)),
             max(1, len(self._numbers)), max(1, len(self._weights)),
         )  # fmt: skip
-        self.values = self._struct()
 
-    def kernel(self, combine: str) -> Kernel:
-        """The launch of one stage that ends as `combine` says."""
-        real = C_NAMES[self.plan.compute]
-        sizes = f"Sizes<{', '.join(map(str, self._sizes))}>"
-        name = f"stage<{real}, {sizes}, {self._mask}, {COMBINE[combine]}, {self._update}>"
-        n = self.layout.shape[-1]
-        wide = min(THREADS, 1 << max(5, (n - 1).bit_length()))
-        tall = THREADS // wide
-        rows = math.prod(self.layout.shape[:-1])
-        grid = (-(-n // wide), min(-(-rows // tall), MOST_BLOCKS_Y))
-        options = (NO_CONTRACTION, index_option(8 * self.index.itemsize))
-        return Kernel("stage.cu", name, grid, (wide, tall), options=options)
+    @property
+    def sizes(self) -> str:
+        """Their numbers as a C++ type."""
+        return f"Sizes<{', '.join(map(str, self._sizes))}>"
+
+    def addressed(self, values: np.ndarray[Any, Any], fields: tuple[Any, ...]) -> np.ndarray[Any, Any]:
+        """A copy of the struct with the addresses of the plan's coefficients."""
+        copy = values.copy()
+        for k, operand in enumerate(self._fields):
+            copy["fields"]["data"][k] = address(fields[operand - 1])
+        return copy
 
     # Each of these notes what it needs and gives back its place as template arguments.
-
-    def _axis(self, axis: int) -> int:
-        return self.layout.place[axis]
 
     def _number(self, value: float) -> int:
         self._numbers.append(value)
@@ -149,33 +141,16 @@ class Stages:
         compute = self.plan.operands[field.operand].compute
         return f"{self._place(field.operand)}, {C_NAMES[compute]}"
 
-    def _weight(self, weight: Weight) -> str:
-        if not weight.parts:
-            return f"Constant<{self._number(weight.constant)}, {self._number(1.0 + weight.constant)}>"
+    def _weight(self, weight: Weight | None) -> str:
+        if weight is None or not weight.parts:
+            constant = 0.0 if weight is None else weight.constant
+            return f"Constant<{self._number(constant)}, {self._number(1.0 + constant)}>"
         first = len(self._weights)
         self._weights += [weight.constant, *(factor for _, factor in weight.parts)]
         places = [self._place(operand) for operand, _ in weight.parts]
         return f"Weight<{', '.join(map(str, [first, *places]))}>"
 
-    def _tap(self, tap: Any) -> str:
-        low = next((k for k in tap.offsets if k < 0), 0)
-        high = next((k for k in tap.offsets if k > 0), 0)
-        return f"Tap<{self._axis(tap.axis)}, {low}, {high}, {self._weight(tap.weight)}>"
-
-    def _transport(self, part: Transport) -> str:
-        kind = 2 if part.velocity is None else 0 if isinstance(part.velocity, float) else 1
-        field = None if part.velocity is None or isinstance(part.velocity, float) else part.velocity
-        return (
-            f"Transport<{self._axis(part.axis)}, {SCHEMES[part.scheme]}, {str(part.form == 'flux').lower()}, "
-            f"{part.wind}, {kind}, {self._number(part.factor)}, {self._field(field)}>"
-        )
-
-    def _source(self, rate: float | Field, factor: float) -> str:
-        if isinstance(rate, float):
-            return f"Source<{self._number(rate * factor)}, -1, {C_NAMES[self.plan.compute]}>"
-        return f"Source<{self._number(factor)}, {self._field(rate)}>"
-
-    def _struct(self) -> np.ndarray[Any, Any]:
+    def _struct(self, rows: int) -> np.ndarray[Any, Any]:
         dims, width, fields, numbers, weights = self._sizes
         ghost = np.dtype([("cell", self.index), ("scale", self.real), ("offset", self.real)], align=True)
         field = np.dtype([("data", np.uint64), ("stride", self.index, (dims,))], align=True)
@@ -199,8 +174,73 @@ class Stages:
         shape = self.layout.shape
         struct["shape"] = shape
         struct["stride"] = [math.prod(shape[d + 1 :]) for d in range(dims)]
-        struct["rows"] = math.prod(shape[:-1])
+        struct["rows"] = rows
         struct["ghosts"]["cell"] = -1
+        for k, operand in enumerate(self._fields):
+            struct["fields"]["stride"][k] = self.layout.strides[operand - 1]
+        struct["numbers"][: len(self._numbers)] = self._numbers
+        struct["weights"][: len(self._weights)] = self._weights
+        return struct
+
+
+class Stages(Emitter):
+    """The kernel of a plan's stages on operands of given strides, and the struct of their values without addresses."""
+
+    def __init__(self, plan: StepPlan, layout: Layout) -> None:
+        super().__init__(plan, layout)
+        update = plan.update
+        terms = ["Plain"]
+        if update.linear is not None:
+            taps = [self._tap(tap) for tap in update.linear.taps]
+            terms = [f"Linear<{', '.join([self._weight(update.linear.center), *taps])}>"]
+        terms += [
+            f"Diffusion<{self._axis(part.axis)}, {self._number(part.factor)}, {self._field(part.nu)}>"
+            for part in update.diffusion
+        ]
+        terms += [self._transport(part) for part in update.transport]
+        terms += [self._source(rate, factor) for rate, factor in update.sources]
+        self._update = f"Update<{', '.join(terms)}>"
+        mask = plan.geometry.mask
+        self._mask = -1 if mask is None else self._place(mask)
+        self.values = self._struct(math.prod(layout.shape[:-1]))
+        self._set_ghosts(self.values)
+
+    def kernel(self, combine: str) -> Kernel:
+        """The launch of one stage that ends as `combine` says."""
+        real = C_NAMES[self.plan.compute]
+        name = f"stage<{real}, {self.sizes}, {self._mask}, {COMBINE[combine]}, {self._update}>"
+        n = self.layout.shape[-1]
+        wide = min(THREADS, 1 << max(5, (n - 1).bit_length()))
+        tall = THREADS // wide
+        rows = math.prod(self.layout.shape[:-1])
+        grid = (-(-n // wide), min(-(-rows // tall), MOST_BLOCKS_Y))
+        return Kernel("stage.cu", name, grid, (wide, tall), options=self.options)
+
+    def _axis(self, axis: int) -> int:
+        return self.layout.place[axis]
+
+    def _tap(self, tap: Any) -> str:
+        low = next((k for k in tap.offsets if k < 0), 0)
+        high = next((k for k in tap.offsets if k > 0), 0)
+        return f"Tap<{self._axis(tap.axis)}, {low}, {high}, {self._weight(tap.weight)}>"
+
+    def _transport(self, part: Transport) -> str:
+        kind = 2 if part.velocity is None else 0 if isinstance(part.velocity, float) else 1
+        field = None if part.velocity is None or isinstance(part.velocity, float) else part.velocity
+        return (
+            f"Transport<{self._axis(part.axis)}, {SCHEMES[part.scheme]}, {str(part.form == 'flux').lower()}, "
+            f"{part.wind}, {kind}, {self._number(part.factor)}, {self._field(field)}>"
+        )
+
+    def _source(self, rate: float | Field, factor: float) -> str:
+        if isinstance(rate, float):
+            return f"Source<{self._number(rate * factor)}, -1, {C_NAMES[self.plan.compute]}>"
+        return f"Source<{self._number(factor)}, {self._field(rate)}>"
+
+    def _set_ghosts(self, struct: np.ndarray[Any, Any]) -> None:
+        """Rules of the ghosts, and which ends are held."""
+        width = struct["ghosts"].shape[2]
+        shape = self.layout.shape
         geometry = self.plan.geometry
         for axis, sides, held in zip(geometry.axes, geometry.ghosts, geometry.held, strict=True):
             place = self.layout.place[axis]
@@ -213,11 +253,32 @@ class Stages:
                     entry["cell"] = _source(rule.source, layer, shape[place], bool(high))
                     # 1 * u + (-0) is u to the last bit, also for u = -0.
                     entry["scale"], entry["offset"] = (1.0, -0.0) if plain else (rule.scale, rule.offset)
-        for k, operand in enumerate(self._fields):
-            struct["fields"]["stride"][k] = self.layout.strides[operand - 1]
-        struct["numbers"][: len(self._numbers)] = self._numbers
-        struct["weights"][: len(self._weights)] = self._weights
-        return struct
+
+
+class Instances(Emitter):
+    """The kernel that forms the coefficients of each grid of a batch, and its values without addresses."""
+
+    def __init__(
+        self, plan: StepPlan, fields: tuple[Any, ...], center: Weight, sides: tuple[Weight | None, ...]
+    ) -> None:
+        axes = len(plan.geometry.axes)
+        batch = plan.in_shape[: len(plan.in_shape) - axes]
+        # The coefficients have one cell along the stepped axes, which come last.
+        views = tuple(field[(..., *(0,) * min(axes, field.ndim))] for field in fields)
+        layout = Layout.of(batch, (), views)
+        if not layout.shape:
+            layout = Layout((1,), {}, ((0,),) * len(fields))
+        super().__init__(plan, layout)
+        weights = ", ".join(self._weight(weight) for weight in (center, *sides))
+        self.count = math.prod(batch)
+        self.values = self._struct(self.count)
+        name = f"form_values<{C_NAMES[plan.compute]}, {self.sizes}, {axes}, {weights}>"
+        self.kernel = Kernel("values.cu", name, (-(-self.count // 128),), (128,), options=self.options)
+
+
+def address(array: Any) -> int:
+    """Where an array begins."""
+    return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
 
 
 def _source(kind: str, layer: int, n: int, high: bool) -> int:

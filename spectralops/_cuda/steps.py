@@ -9,7 +9,7 @@ import numpy as np
 
 from spectralops._cuda import launch
 from spectralops._cuda.marches import ALIGNMENT, March, most_levels
-from spectralops._cuda.stages import Layout, Stages
+from spectralops._cuda.stages import Layout, Stages, address
 
 if TYPE_CHECKING:
     from spectralops._cuda.launch import Runner
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["algorithm", "convection_step", "diffuse_convect_step", "diffusion_step", "pde_step"]
 
-# The scratch memory of a march starts with the counter of the barrier between passes.
-COUNTER_BYTES = 256
+# The parts of a march's scratch memory start at such lines; the first is for the counter of the barrier between passes.
+LINE_BYTES = 256
 # Plans whose kernels and values are kept ready.
 CAPACITY = 256
 _prepared: OrderedDict[Any, Stages | March] = OrderedDict()
@@ -40,12 +40,9 @@ def pde_step(plan: StepPlan, u: Any, *fields: Any, out: Any, workers: int) -> No
     u = _contiguous(u)
     ready = _ready(plan, fields)
     if isinstance(ready, March):
-        _march(runner, ready, u, out)
-        return
-    values = ready.values.copy()
-    for k, operand in enumerate(ready.operands):
-        values["fields"]["data"][k] = _address(fields[operand - 1])
-    INTEGRATORS[plan.integrator](_Steps(runner, ready, values, u, out))
+        _march(runner, ready, u, fields, out)
+    else:
+        INTEGRATORS[plan.integrator](_Steps(runner, ready, ready.addressed(ready.values, fields), u, out))
 
 
 diffusion_step = convection_step = diffuse_convect_step = pde_step
@@ -57,7 +54,7 @@ def _ready(plan: StepPlan, fields: tuple[Any, ...]) -> Stages | March:
     found = _prepared.get(key)
     if found is None or found.plan is not plan:
         if March.covers(plan):
-            found = March(plan)
+            found = March(plan, fields)
         else:
             found = Stages(plan, Layout.of(plan.in_shape, plan.geometry.axes, fields))
         _prepared[key] = found
@@ -66,26 +63,33 @@ def _ready(plan: StepPlan, fields: tuple[Any, ...]) -> Stages | March:
     return found
 
 
-def _march(runner: Runner, march: March, u: Any, out: Any) -> None:
-    aligned = _address(u) % ALIGNMENT == 0 and _address(out) % ALIGNMENT == 0
+def _march(runner: Runner, march: March, u: Any, fields: tuple[Any, ...], out: Any) -> None:
+    aligned = address(u) % ALIGNMENT == 0 and address(out) % ALIGNMENT == 0
     passes = march.passes(runner.device(), aligned)
-    spare = out
-    if len(passes) > 1 or passes[0].passes > 1:
-        memory = runner.workspace(COUNTER_BYTES + out.nbytes)
-        spare = memory[COUNTER_BYTES : COUNTER_BYTES + out.nbytes].view(out.dtype).reshape(out.shape)
+    table, spare, instances = out, out, march.instances
+    table_bytes = 0 if instances is None else -(-instances.count * march.values.itemsize // LINE_BYTES) * LINE_BYTES
+    again = len(passes) > 1 or passes[0].passes > 1
+    if again or instances is not None:
+        start = LINE_BYTES + table_bytes
+        memory = runner.workspace(start + (out.nbytes if again else 0))
+        if again:
+            spare = memory[start : start + out.nbytes].view(out.dtype).reshape(out.shape)
+        if instances is not None:
+            table = memory[LINE_BYTES:start]
+            runner.launch(instances.kernel, table, march.values, instances.addressed(instances.values, fields))
     for k, one in enumerate(passes):
         # By turns to the scratch memory and to the result, so that the last launch ends there.
         target, other = (out, spare) if (len(passes) - k) % 2 else (spare, out)
         if march.axes == 1:
-            runner.launch(one.kernel, u, target, np.int32(one.levels), one.grid, march.values)
+            runner.launch(one.kernel, u, target, np.int32(one.levels), one.grid, march.values, table)
         elif march.axes == 3 or one.levels == 1:
-            runner.launch(one.kernel, u, target, one.grid, march.values)
+            runner.launch(one.kernel, u, target, one.grid, march.values, table)
         else:
             counter = target
             if one.passes > 1:
-                counter = memory[:COUNTER_BYTES]
+                counter = memory[:LINE_BYTES]
                 _clear(counter)
-            runner.launch(one.kernel, u, target, other, counter, np.int32(one.passes), one.grid, march.values)
+            runner.launch(one.kernel, u, target, other, counter, np.int32(one.passes), one.grid, march.values, table)
         u = target
 
 
@@ -100,10 +104,6 @@ def _clear(array: Any) -> None:
         array.fill(0)
     else:
         array.data.memset_async(0, array.nbytes)
-
-
-def _address(array: Any) -> int:
-    return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
 
 
 class _Steps:

@@ -9,11 +9,13 @@
 // One dimension: rows that know nothing of one another, all levels of a strip at once.
 template <typename T, int V, int WARPS, int LEVELS, bool ALIGNED, bool WALLS, class RULE>
 __global__ void __launch_bounds__(32 * WARPS) march_line(const T* __restrict__ u, T* __restrict__ out, int levels,
-                                                            Grid<T, 1> p, Values<T, 1> values) {
+                                                            Grid<T, 1> p, Values<T, 1> values,
+                                                            const Values<T, 1>* __restrict__ table) {
   constexpr int HALO = (LEVELS + V - 1) / V * V;
   const index_t stride = (index_t)gridDim.x * WARPS;
   for (index_t unit = (index_t)blockIdx.x * WARPS + warp_of_block(); unit < p.units; unit += stride) {
     const index_t row = unit / p.strips;
+    const Values<T, 1> own = values_of<RULE>(values, table, row);
     const auto columns = Columns<V, ALIGNED>::of(p, unit - row * p.strips, HALO);
     Cells<T, V> cells = columns.load(u + row * p.n[0]);
     for (int level = 0; level < levels; ++level) {
@@ -22,7 +24,7 @@ __global__ void __launch_bounds__(32 * WARPS) march_line(const T* __restrict__ u
 #pragma unroll
       for (int k = 0; k < V; ++k) {
         const T low[1] = {west.x[k]}, high[1] = {east.x[k]};
-        next.x[k] = stepped<RULE>(cells.x[k], low, high, values);
+        next.x[k] = stepped<RULE>(cells.x[k], low, high, own);
       }
       hold_columns<WALLS>(cells, next, columns, p);
       cells = next;
@@ -76,7 +78,8 @@ SOPS_DEVICE void march_strip(const T* u, T* out, const Grid<T, 2>& p, const Valu
 // so that the last one ends in out.
 template <typename T, int V, int WARPS, int LEVELS, int AHEAD, bool ALIGNED, bool WALLS, class RULE>
 __global__ void __launch_bounds__(32 * WARPS) march_plane(const T* u, T* out, T* spare, unsigned* arrived, int passes,
-                                                             Grid<T, 2> p, Values<T, 2> values) {
+                                                             Grid<T, 2> p, Values<T, 2> values,
+                                                             const Values<T, 2>* __restrict__ table) {
   constexpr int HALO = (LEVELS + V - 1) / V * V, KEPT = 32 * V - 2 * HALO;
   const index_t stride = (index_t)gridDim.x * WARPS;
   for (int pass = 0; pass < passes; ++pass) {
@@ -86,14 +89,15 @@ __global__ void __launch_bounds__(32 * WARPS) march_plane(const T* u, T* out, T*
       const index_t grid = band / p.chunks, first = (band - grid * p.chunks) * p.height;
       const index_t last = min(first + p.height, p.n[0]);
       const auto columns = Columns<V, ALIGNED>::of(p, strip, HALO);
+      const Values<T, 2> own = values_of<RULE>(values, table, grid);
       const T* const from = u + grid * p.cells();
       T* const to = target + grid * p.cells();
       const bool walls = WALLS && ((!p.wraps[0] && (first <= LEVELS || last + LEVELS >= p.n[0])) ||
                                    (!p.wraps[1] && (strip == 0 || (strip + 1) * KEPT + HALO >= p.n[1])));
       if (WALLS && walls)
-        march_strip<T, V, LEVELS, AHEAD, ALIGNED, WALLS, RULE>(from, to, p, values, first, last, columns);
+        march_strip<T, V, LEVELS, AHEAD, ALIGNED, WALLS, RULE>(from, to, p, own, first, last, columns);
       else
-        march_strip<T, V, LEVELS, AHEAD, ALIGNED, false, RULE>(from, to, p, values, first, last, columns);
+        march_strip<T, V, LEVELS, AHEAD, ALIGNED, false, RULE>(from, to, p, own, first, last, columns);
     }
     u = target;
     if (pass + 1 < passes) wait_for_grid(arrived, (pass + 1) * gridDim.x);
@@ -140,21 +144,23 @@ SOPS_DEVICE void sweep_rows(const T* u, T* out, const Grid<T, 2>& p, const Value
 
 template <typename T, int V, int WARPS, int R, bool ALIGNED, bool WALLS, class RULE>
 __global__ void __launch_bounds__(32 * WARPS) sweep_plane(const T* __restrict__ u, T* __restrict__ out, Grid<T, 2> p,
-                                                          Values<T, 2> values) {
+                                                          Values<T, 2> values,
+                                                          const Values<T, 2>* __restrict__ table) {
   const int warp = warp_of_block();
   for (index_t unit = blockIdx.x; unit < p.units; unit += gridDim.x) {
     const index_t band = unit / p.strips, strip = unit - band * p.strips;
     const index_t grid = band / p.chunks, first = (band - grid * p.chunks) * (WARPS * R) + warp * R;
     if (first >= p.n[0]) continue;
+    const Values<T, 2> own = values_of<RULE>(values, table, grid);
     const auto columns = Columns<V, ALIGNED>::of(p, strip, 0);
     const T* const from = u + grid * p.cells();
     T* const to = out + grid * p.cells();
     const bool walls = WALLS && ((!p.wraps[0] && (first == 0 || first + R >= p.n[0])) ||
                                  (!p.wraps[1] && (strip == 0 || (strip + 1) * (32 * V) >= p.n[1])));
     if (WALLS && walls)
-      sweep_rows<T, V, WARPS, R, ALIGNED, WALLS, RULE>(from, to, p, values, first, columns);
+      sweep_rows<T, V, WARPS, R, ALIGNED, WALLS, RULE>(from, to, p, own, first, columns);
     else
-      sweep_rows<T, V, WARPS, R, ALIGNED, false, RULE>(from, to, p, values, first, columns);
+      sweep_rows<T, V, WARPS, R, ALIGNED, false, RULE>(from, to, p, own, first, columns);
   }
 }
 
@@ -240,7 +246,8 @@ SOPS_DEVICE void march_tile(const T* u, T* out, const Grid<T, 3>& p, const Value
 
 template <typename T, int V, int R, int WARPS, int LEVELS, int AHEAD, bool ALIGNED, bool WALLS, class RULE>
 __global__ void __launch_bounds__(32 * WARPS) march_volume(const T* __restrict__ u, T* __restrict__ out, Grid<T, 3> p,
-                                                           Values<T, 3> values) {
+                                                           Values<T, 3> values,
+                                                           const Values<T, 3>* __restrict__ table) {
   constexpr int HALO = (LEVELS + V - 1) / V * V, KEPT = 32 * V - 2 * HALO, TALL = WARPS * R - 2 * LEVELS;
   extern __shared__ __align__(16) unsigned char raw[];
   T* const shared = (T*)raw;
@@ -250,6 +257,7 @@ __global__ void __launch_bounds__(32 * WARPS) march_volume(const T* __restrict__
     rest /= p.tiles;
     const index_t grid = rest / p.chunks, first = (rest - grid * p.chunks) * p.height;
     const index_t last = min(first + p.height, p.n[0]), top = tile * TALL - LEVELS;
+    const Values<T, 3> own = values_of<RULE>(values, table, grid);
     const auto columns = Columns<V, ALIGNED>::of(p, strip, HALO);
     const T* const from = u + grid * p.cells();
     T* const to = out + grid * p.cells();
@@ -257,8 +265,8 @@ __global__ void __launch_bounds__(32 * WARPS) march_volume(const T* __restrict__
                                  (!p.wraps[1] && (tile == 0 || top + WARPS * R >= p.n[1])) ||
                                  (!p.wraps[2] && (strip == 0 || (strip + 1) * KEPT + HALO >= p.n[2])));
     if (WALLS && walls)
-      march_tile<T, V, R, WARPS, LEVELS, AHEAD, ALIGNED, WALLS, RULE>(from, to, p, values, first, last, top, columns, shared);
+      march_tile<T, V, R, WARPS, LEVELS, AHEAD, ALIGNED, WALLS, RULE>(from, to, p, own, first, last, top, columns, shared);
     else
-      march_tile<T, V, R, WARPS, LEVELS, AHEAD, ALIGNED, false, RULE>(from, to, p, values, first, last, top, columns, shared);
+      march_tile<T, V, R, WARPS, LEVELS, AHEAD, ALIGNED, false, RULE>(from, to, p, own, first, last, top, columns, shared);
   }
 }

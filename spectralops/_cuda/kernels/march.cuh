@@ -128,10 +128,11 @@ SOPS_DEVICE T tap(T sum, T low, T high, T low_weight, T high_weight) {
   return sum;
 }
 
-// Taps along each axis; whether u carries itself (central, advective form); whether there is a source.
-template <bool SELF, bool SOURCE, int... TAPS>
+// Taps along each axis; whether u carries itself (central, advective form); whether there is a source; whether each grid
+// has coefficients of its own, in a table.
+template <bool SELF, bool SOURCE, bool TABLE, int... TAPS>
 struct Rule {
-  static constexpr bool self = SELF, source = SOURCE;
+  static constexpr bool self = SELF, source = SOURCE, table = TABLE;
   static constexpr int axes = sizeof...(TAPS);
   template <int A>
   SOPS_DEVICE static constexpr int taps() {
@@ -139,6 +140,13 @@ struct Rule {
     return all[A];
   }
 };
+
+// The coefficients of a grid.
+template <class RULE, typename T, int N>
+SOPS_DEVICE Values<T, N> values_of(const Values<T, N>& values, const Values<T, N>* table, index_t grid) {
+  if constexpr (RULE::table) return table[grid];
+  return values;
+}
 
 // New value of a cell from its neighbours low and high along each axis: the linear part, self-advection, the source.
 template <class RULE, int A, typename T, int N>
