@@ -68,7 +68,7 @@ DEVICE_STEPS = "all but functions of the caller's and the spectral method, which
 DEVICE_TRANSFORMS = "one to three axes, lengths with prime factors up to 13 that fit a block; others run on cupy"
 
 SUPPORT: dict[tuple[str, str], Support] = {
-    ("spectral_filter", "cuda"): Support("spectralops._cuda.spectral_filter", ALL, f"{DEVICE_TRANSFORMS}, padding too"),
+    ("spectral_filter", "cuda"): Support("spectralops._cuda.spectral_filter", ALL, DEVICE_TRANSFORMS),
     ("spectral_conv", "cuda"): Support("spectralops._cuda.spectral_conv", ALL, DEVICE_TRANSFORMS),
     ("spectral_conv_weight_gradient", "cuda"): Support("spectralops._cuda.spectral_gradient", ALL, DEVICE_TRANSFORMS),
     **_rows(

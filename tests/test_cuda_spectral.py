@@ -207,7 +207,7 @@ def filter_plan(shape: tuple[int, ...], symbol: Any = GAUSSIAN, dtype: str = "fl
     [
         ((3, 17), {"axes": -1}, NO_KERNELS),
         ((17, 8), {}, NO_KERNELS),
-        ((8, 8), {"pad_width": 1}, "padding is not part of the kernels"),
+        ((8, 8), {"pad_width": (1, (17 * 2 - 8) // 2)}, "length 34 has a prime factor above 13"),
         ((2, 2, 2, 2), {"axes": (0, 1, 2, 3)}, "kernels take 1 to 3 axes, not 4"),
         ((2**17,), {}, "length 131072 does not fit a block"),
         ((2, 2**16), {}, "length 65536 does not fit a block"),
@@ -346,6 +346,31 @@ def host():
     """The backend on the host, for a test."""
     with backend() as runner:
         yield runner
+
+
+@on_host
+@pytest.mark.parametrize("mode", ["zero", "reflect", "edge"])
+@pytest.mark.parametrize(
+    ("shape", "width"),
+    [((2, 10), 2), ((2, 9), 3), ((2, 9, 7), (2, 3)), ((2, 10, 7), (3, 1)), ((1, 3), (4, 5)), ((4, 9, 7), (1, 2, 3))],
+)
+def test_padding(host, rng, mode: str, shape: tuple[int, ...], width: int | tuple[int, ...]) -> None:
+    axes = tuple(range(-len(width), 0)) if isinstance(width, tuple) else (-1,)
+    x = rng.standard_normal(shape).astype("float32")
+    options: dict[str, Any] = {"axes": axes, "pad_width": width, "pad_mode": mode}
+    result = so.spectral_filter(x, transfer.shift((0.7,) * len(axes)), backend=BACKEND, **options)
+    expected = so.spectral_filter(x.astype("float64"), transfer.shift((0.7,) * len(axes)), backend="numpy", **options)
+    assert np.abs(result - expected).max() < 1e-5
+
+
+@on_host
+def test_padding_of_complex_fields_in_slices(host, rng, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spectral_filter, "SPACE_BYTES", 1)
+    x = rng.standard_normal((3, 5, 6)) + 1j * rng.standard_normal((3, 5, 6))
+    options: dict[str, Any] = {"pad_width": (1, 2), "pad_mode": "reflect"}
+    result = so.spectral_filter(x, GAUSSIAN, backend=BACKEND, **options)
+    assert np.abs(result - so.spectral_filter(x, GAUSSIAN, backend="numpy", **options)).max() < 1e-13
+    assert len(host.launched) == 9
 
 
 @on_host

@@ -13,7 +13,7 @@ from spectralops._cuda.passes import Passes, passes
 from spectralops._cuda.program import address
 
 __all__ = [
-    "COLUMNS", "FACTOR", "FILTER", "MOST_FACTORS", "SHARED_BYTES", "Lines", "column_geometry", "columns_kernel",
+    "COLUMNS", "FACTOR", "FILTER", "MOST_FACTORS", "PAD", "SHARED_BYTES", "Lines", "column_geometry", "columns_kernel",
     "kept_on_device", "namespace", "row_geometry", "rows_kernel", "usable",
 ]  # fmt: skip
 
@@ -34,6 +34,7 @@ FILTER = np.dtype(
         ("sign", np.float64),
     ]
 )
+PAD = np.dtype([(name, np.int64, 3) for name in ("size", "before", "padded")])
 COLUMNS = np.dtype([(name, np.int64) for name in ("columns", "in_outer", "out_outer", "mirror", "nyquist")])
 
 
@@ -93,13 +94,14 @@ def rows_kernel(
     row: Lines,
     lines: int,
     options: tuple[str, ...],
+    padding: str = "BARE",
     more: str = "",
 ) -> Kernel:
     """Transform of `lines` contiguous lines. `kept`: stored wavenumbers and the lowest, as the kernels count them."""
     stored = "" if name == "rows_filter" else f"{kept[0]}, {kept[1]}, "
     return Kernel(
         FILE,
-        f"{name}<{real}, {real}, {form}, {stored}{row.template}{more}>",
+        f"{name}<{real}, {real}, {form}, {stored}{padding}, {row.template}{more}>",
         (-(-lines // row.lines),),
         (row.threads,),
         row.passes.padded * row.lines * COMPLEX_BYTES[real],

@@ -13,6 +13,7 @@ from spectralops._cuda import launch
 from spectralops._cuda.geometry import (
     COLUMNS,
     FILTER,
+    PAD,
     SHARED_BYTES,
     Lines,
     column_geometry,
@@ -201,7 +202,7 @@ class Pruned:
             self.options,
         )
         steps: list[tuple[Kernel, tuple[Any, ...], tuple[Address, Address], int]] = []
-        steps.append((row, (np.int64(lines),), (arrays[0], arrays[1]), d - 1))
+        steps.append((row, (np.int64(lines), np.zeros(1, PAD)), (arrays[0], arrays[1]), d - 1))
         width, form = modes[-1], "FULL"
         if side.form == "PAIRS":
             width, form = 2 * modes[-1], "PAIRS"

@@ -21,6 +21,7 @@ from spectralops._cuda.geometry import (
     FACTOR,
     FILTER,
     MOST_FACTORS,
+    PAD,
     SHARED_BYTES,
     Lines,
     column_geometry,
@@ -66,8 +67,6 @@ class Layout:
 def _layout(plan: SpectralFilterPlan, shared_bytes: int = SHARED_BYTES) -> Layout | str:
     """The layout of a plan, or in words why there is none."""
     sizes, real = plan.sizes, plan.grid.halved
-    if plan.padded:
-        return "padding is not part of the kernels"
     if not 1 <= len(sizes) <= 3:
         return f"kernels take 1 to 3 axes, not {len(sizes)}"
     itemsize = 8 if plan.compute_dtype in ("float64", "complex128") else 4
@@ -307,6 +306,14 @@ class _Builder:
         arguments["scale"] = (0.5 if layout.form == "PAIRS" else 1.0) / math.prod(layout.sizes)
         arguments["sign"] = -1 if plan.conjugate else 1
         self.arguments = arguments
+        self.padding = {"zero": "ZERO", "reflect": "REFLECT", "edge": "EDGE"}[plan.pad_mode] if plan.padded else "BARE"
+        own = tuple(plan.in_shape[axis] for axis in plan.axes)
+        self.values = math.prod(own)  # of a transform in x and in the result
+        pad = np.zeros(1, PAD)
+        pad["size"] = pad["padded"] = 1
+        pad["size"][0, 3 - d :], pad["padded"][0, 3 - d :] = own, layout.sizes
+        pad["before"][0, 3 - d :] = [before for before, _ in plan.pad]
+        self.pad = pad
 
     def filter_addresses(self, argument: int) -> dict[tuple[int, int], Address]:
         words = FACTOR.itemsize // 8
@@ -316,10 +323,10 @@ class _Builder:
         form, n = self.layout.form, self.layout.sizes[-1]
         kept = {"PAIRS": 0, "HALF": n // 2 + 1, "FULL": n}[form]
         more = self.kinds if fused else ""
-        kernel = rows_kernel(name, self.real, form, (kept, 0), self.layout.row, lines, self.options, more)
+        kernel = rows_kernel(name, self.real, form, (kept, 0), self.layout.row, lines, self.options, self.padding, more)
         table = self.table(len(self.layout.sizes) - 1, name == "rows_inverse")
-        arguments = (source, target, table, np.int64(lines), *([self.arguments] if fused else []))
-        self.prepared.program.add(kernel, *arguments, inner=self.filter_addresses(4) if fused else None)
+        arguments = (source, target, table, np.int64(lines), self.pad, *([self.arguments] if fused else []))
+        self.prepared.program.add(kernel, *arguments, inner=self.filter_addresses(5) if fused else None)
 
     def table(self, axis: int, backwards: bool) -> Address:
         """Twiddle factors along an axis."""
@@ -362,22 +369,25 @@ class _Builder:
         if len(layout.sizes) == 1:
             self.rows("rows_filter", Address(X), Address(OUT), layout.batch, fused=True)
             return
-        spectrum = math.prod(layout.sizes[:-1]) * layout.stored * self.complex_bytes
-        separate = layout.form == "HALF" or (layout.form == "PAIRS" and len(layout.sizes) == 3)
-        at_once = max(1, SPACE_BYTES // spectrum) if separate else layout.batch
+        one = math.prod(layout.sizes[:-1]) * layout.stored * self.complex_bytes
+        # The packed spectrum fits into the result unless that is smaller; the one between the axes needs its own place.
+        packed = layout.form == "HALF" or self.padding != "BARE"
+        whole = layout.form == "PAIRS" and len(layout.sizes) == 3
+        each = one * (packed + whole)
+        at_once = max(1, SPACE_BYTES // each) if each else layout.batch
         at_once = -(-layout.batch // -(-layout.batch // at_once))
-        self.prepared.space_bytes = at_once * spectrum if separate else 0
+        self.prepared.space_bytes = at_once * each
         for start in range(0, layout.batch, at_once):
-            self.slice(start, min(at_once, layout.batch - start), separate)
+            shift = start * self.values * layout.itemsize * (2 if layout.form == "FULL" else 1)
+            out = Address(OUT, shift)
+            first = Address(SPACE) if packed else out
+            second = Address(SPACE, at_once * one * packed) if whole else first
+            self.slice(start, min(at_once, layout.batch - start), Address(X, shift), first, second, out)
 
-    def slice(self, start: int, count: int, separate: bool) -> None:
+    def slice(self, start: int, count: int, x: Address, packed: Address, whole: Address, out: Address) -> None:
         layout = self.layout
         form, sizes = layout.form, layout.sizes
         self.arguments["first"] = start
-        shift = start * math.prod(sizes) * layout.itemsize * (2 if form == "FULL" else 1)
-        x, out = Address(X, shift), Address(OUT, shift)
-        packed = Address(SPACE) if form == "HALF" else out
-        whole = Address(SPACE) if separate else out
         rows = count * math.prod(sizes[:-1])
         lines = rows // 2 if form == "PAIRS" else rows
         k, row = layout.stored, sizes[-1]

@@ -59,26 +59,85 @@ SOPS_DEVICE Complex<T>* shared_memory() {
   return (Complex<T>*)sops_shared;
 }
 
+// ---- rows of a padded array, of which only the middle is stored
+
+enum Padding { BARE, ZERO, REFLECT, EDGE };
+
+// Lengths of three axes, the last of which is the row, as stored and as transformed, and the cells added before.
+struct PadArguments {
+  long long size[3], before[3], padded[3];
+};
+
+// Cell i of an axis of n cells that goes on beyond its ends; -1 for a zero.
+template <int PADDING>
+SOPS_DEVICE index_t continued(index_t i, index_t n) {
+  if (i >= 0 && i < n) return i;
+  if (PADDING == ZERO) return -1;
+  if (PADDING == EDGE) return i < 0 ? 0 : n - 1;
+  if (n == 1) return 0;
+  const index_t period = 2 * (n - 1), m = (i % period + period) % period;
+  return m < n ? m : period - m;
+}
+
+// One row of N values: where they are read and, if the row is one of the stored ones, written.
+template <int PADDING, int N>
+struct Row {
+  index_t start, before, size;
+  bool there, own;
+
+  SOPS_DEVICE Row(const PadArguments& p, index_t line) : start(line * N), before(0), size(N), there(true), own(true) {
+    if constexpr (PADDING != BARE) {
+      before = (index_t)p.before[2];
+      size = (index_t)p.size[2];
+      index_t rest = line, place = 0, stride = 1;
+      for (int axis = 1; axis >= 0; --axis) {
+        const index_t i = rest % (index_t)p.padded[axis] - (index_t)p.before[axis], n = (index_t)p.size[axis];
+        const index_t cell = continued<PADDING>(i, n);
+        there = there && cell >= 0;
+        own = own && i >= 0 && i < n;
+        place += cell * stride;
+        stride *= n;
+        rest /= (index_t)p.padded[axis];
+      }
+      start = (rest * stride + place) * size;
+    }
+  }
+  template <typename V>
+  SOPS_DEVICE V read(const V* x, index_t i) const {
+    if constexpr (PADDING == BARE) return load_once(x + start + i);
+    const index_t cell = there ? continued<PADDING>(i - before, size) : -1;
+    return cell < 0 ? V() : x[start + cell];
+  }
+  template <typename V>
+  SOPS_DEVICE void write(V* out, index_t i, V value) const {
+    if (PADDING == BARE) store_once(out + start + i, value);
+    else if (own && i >= before && i < before + size) out[start + i - before] = value;
+  }
+};
+
 // ---- the contiguous axis: THREADS threads a line, LINES lines a block
 
-template <typename S, typename T, int FORM, int KEPT, int LOW, int THREADS, int LINES, typename Rs>
+template <typename S, typename T, int FORM, int KEPT, int LOW, int PADDING, int THREADS, int LINES, typename Rs>
 __global__ __launch_bounds__(THREADS* LINES) void rows_forward(const S* __restrict__ x, Complex<T>* __restrict__ spectrum,
-                                                                const Complex<T>* __restrict__ table, long long lines) {
+                                                                const Complex<T>* __restrict__ table, long long lines,
+                                                                PadArguments pad) {
   using F = Fft<T, -1, THREADS, 1, false, Rs>;
   constexpr int N = F::N;
   const int t = threadIdx.x % THREADS, group = threadIdx.x / THREADS;
   const index_t line = (index_t)blockIdx.x * LINES + group;
   const bool valid = line < (index_t)lines;
   const index_t source = valid ? line : 0;
+  constexpr int TOGETHER = FORM == PAIRS || FORM == SPLIT ? 2 : 1;
+  const Row<PADDING, N> first(pad, TOGETHER * source), second(pad, TOGETHER * source + TOGETHER - 1);
   Complex<T>* shared = shared_memory<T>() + group * F::G::padded();
   Complex<T> v[F::E];
   F::template elements<0>(t, [&](int slot, int i) {
     if constexpr (FORM == FULL) {
-      v[slot] = ((const Complex<T>*)x)[source * N + i];
+      v[slot] = first.read((const Complex<T>*)x, i);
     } else if constexpr (FORM == HALF) {
-      v[slot] = {(T)to_number(load_once(x + source * N + i)), 0};
+      v[slot] = {(T)to_number(first.read(x, i)), 0};
     } else {
-      v[slot] = {(T)to_number(load_once(x + source * (2 * N) + i)), (T)to_number(load_once(x + source * (2 * N) + N + i))};
+      v[slot] = {(T)to_number(first.read(x, i)), (T)to_number(second.read(x, i))};
     }
   });
   F::template run<true>(v, shared, table, t);
@@ -110,9 +169,10 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_forward(const S* __restri
   });
 }
 
-template <typename S, typename T, int FORM, int KEPT, int LOW, int THREADS, int LINES, typename Rs>
+template <typename S, typename T, int FORM, int KEPT, int LOW, int PADDING, int THREADS, int LINES, typename Rs>
 __global__ __launch_bounds__(THREADS* LINES) void rows_inverse(const Complex<T>* spectrum, S* out,
-                                                                const Complex<T>* __restrict__ table, long long lines) {
+                                                                const Complex<T>* __restrict__ table, long long lines,
+                                                                PadArguments pad) {
   using F = Fft<T, 1, THREADS, 1, false, typename Reversed<Rs>::type>;
   constexpr int N = F::N;
   const int t = threadIdx.x % THREADS, group = threadIdx.x / THREADS;
@@ -148,24 +208,24 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_inverse(const Complex<T>*
   });
   F::template run<true>(v, shared_memory<T>() + group * F::G::padded(), table, t);
   if (!valid) return;
+  constexpr int TOGETHER = FORM == PAIRS || FORM == SPLIT ? 2 : 1;
+  const Row<PADDING, N> first(pad, TOGETHER * source), second(pad, TOGETHER * source + TOGETHER - 1);
   F::template elements<F::PASSES - 1>(t, [&](int slot, int i) {
     if constexpr (FORM == FULL) {
-      ((Complex<T>*)out)[line * N + i] = v[slot];
-    } else if constexpr (FORM == HALF) {
-      store_once(out + line * N + i, Storage<S>::from(v[slot].re));
+      first.write((Complex<T>*)out, i, v[slot]);
     } else {
-      store_once(out + line * (2 * N) + i, Storage<S>::from(v[slot].re));
-      store_once(out + line * (2 * N) + N + i, Storage<S>::from(v[slot].im));
+      first.write(out, i, Storage<S>::from(v[slot].re));
+      if constexpr (TOGETHER == 2) second.write(out, i, Storage<S>::from(v[slot].im));
     }
   });
 }
 
 // One transformed axis: all in one kernel. FULL: complex lines. PAIRS: real lines of 2 N values, neighbours as one complex
 // number. HALF: real lines of N values (N odd) with zero imaginary parts.
-template <typename S, typename T, int FORM, int THREADS, int LINES, typename Rs, typename... Factors>
+template <typename S, typename T, int FORM, int PADDING, int THREADS, int LINES, typename Rs, typename... Factors>
 __global__ __launch_bounds__(THREADS* LINES) void rows_filter(const S* __restrict__ x, S* __restrict__ out,
                                                                const Complex<T>* __restrict__ table, long long lines,
-                                                               FilterArguments arguments) {
+                                                               PadArguments pad, FilterArguments arguments) {
   using F = Fft<T, -1, THREADS, 1, false, Rs>;
   using B = Fft<T, 1, THREADS, 1, false, typename Reversed<Rs>::type>;
   constexpr int N = F::N;
@@ -175,15 +235,15 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_filter(const S* __restric
   const index_t source = valid ? line : 0;
   Complex<T>* shared = shared_memory<T>() + group * larger(F::G::padded(), B::G::padded());
   const Filter<T, Factors...> filter(arguments, source, 0);
+  const Row<PADDING, FORM == PAIRS ? 2 * N : N> row(pad, source);
   Complex<T> v[larger(F::E, B::E)];
   F::template elements<0>(t, [&](int slot, int i) {
     if constexpr (FORM == FULL) {
-      v[slot] = ((const Complex<T>*)x)[source * N + i];
+      v[slot] = row.read((const Complex<T>*)x, i);
     } else if constexpr (FORM == PAIRS) {
-      const S* at = x + source * (2 * N) + 2 * i;
-      v[slot] = {(T)to_number(at[0]), (T)to_number(at[1])};
+      v[slot] = {(T)to_number(row.read(x, 2 * i)), (T)to_number(row.read(x, 2 * i + 1))};
     } else {
-      v[slot] = {(T)to_number(x[source * N + i]), 0};
+      v[slot] = {(T)to_number(row.read(x, i)), 0};
     }
   });
   F::template run<true>(v, shared, table, t);
@@ -224,13 +284,12 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_filter(const S* __restric
   if (valid) {
     B::template elements<B::PASSES - 1>(t, [&](int slot, int i) {
       if constexpr (FORM == FULL) {
-        ((Complex<T>*)out)[line * N + i] = v[slot];
+        row.write((Complex<T>*)out, i, v[slot]);
       } else if constexpr (FORM == PAIRS) {
-        S* at = out + line * (2 * N) + 2 * i;
-        at[0] = Storage<S>::from(v[slot].re);
-        at[1] = Storage<S>::from(v[slot].im);
+        row.write(out, 2 * i, Storage<S>::from(v[slot].re));
+        row.write(out, 2 * i + 1, Storage<S>::from(v[slot].im));
       } else {
-        out[line * N + i] = Storage<S>::from(v[slot].re);
+        row.write(out, i, Storage<S>::from(v[slot].re));
       }
     });
   }
