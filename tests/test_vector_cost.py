@@ -126,7 +126,7 @@ class TestWindows:
         """9 windows of each of 2 filters: two blocks of 8 each."""
         sums = one(image=(999,), taps=(5,), start=(2,), step=(1,), results=(999,), held=(5,), kernels=2)
         seconds = sums._by_windows((128,), 18)
-        each = 128 * (2 * model.LINE_LEVEL * 7 + 2 * model.COPY)
+        each = 128 * (2 * model.LINE_LEVEL * 7 + 2 * model.COPY) + model.LINE_CALL
         filters = 2 * (model.GROUP_CALL + 10 * model.LINE_LEVEL * 128 * 7)
         assert seconds == pytest.approx(32 * each + filters)
 

@@ -32,6 +32,7 @@ LINE_LEVEL = 0.045e-9  # one float and one level of a row among as many as there
 TILE_LEVEL = 0.085e-9  # one float and one level of a tile with channels in the lanes
 TRANSFORM_CALL = 70e-9  # one transform of a row or column of a tile, whatever its length
 WINDOW_CALL = 0.6e-6  # one window, whatever its size
+LINE_CALL = 0.35e-6  # the same for a row
 KNOWN = 0.3  # of the time that filters take: they are kept for the next call with the same kernel
 MIX = 0.02e-9  # one of the four multiply-adds of a complex product, eight operations in all counting as four
 WEIGHT = 0.5e-9  # one float of weights brought into the order of the tiles
@@ -210,7 +211,7 @@ class Sums:
         traffic = self.batch * self.groups * MEMORY * self._traffic() * self.rates.windows
         if len(lengths) == 1 and lengths[0] <= LONGEST_LINE:
             blocks = filters * -(-windows // (filters * VECTOR)) * VECTOR
-            each = size * (2 * LINE_LEVEL * levels + 2 * COPY)
+            each = size * (2 * LINE_LEVEL * levels + 2 * COPY) + LINE_CALL / self.width
             own = filters * (GROUP_CALL + 10 * LINE_LEVEL * size * levels) / self.width
             return self.rates.lines * (blocks * each + own) + traffic
         rate = LEVEL if 4 * self.width * size <= NEAR_BYTES else FAR_LEVEL

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from spectralops._cpu.vector import layout, spectra
+from spectralops._cpu.vector import layout
 from spectralops._cpu.vector.emit import Emitter, Value, at, call, floats, integers, lanes, shift, vector_op
 from spectralops._cpu.vector.fields import EVEN
 from spectralops._cpu.vector.moves import Totals, move_row, smaller, zero_row
+from spectralops._cpu.vector.spectra import retangle, untangle
 from spectralops._cpu.vector.tile_fields import (
     ACROSS,
     ACROSS_TABLE,
@@ -149,7 +150,7 @@ def tile_in(job: Any, source: Any, spectrum: Any, group: Any, down: Any, across:
             _gather(shift(source, place), at(job, SOURCE_CHANNEL), 0, channels, high - low, shift(group, low * width))
             zero_row(group, high * width, columns * width)
             call(at(job, ROW_FORWARD), (group, plan, twiddles))
-            spectra.untangle(group, position, roots, columns, spectrum, row * 2 * width, stride, width)
+            untangle(group, position, roots, columns, spectrum, row * 2 * width, stride, width)
         else:
             zero_places(spectrum, row * 2 * width, stride, columns // 2 + 1)
     plan, twiddles = integers(at(job, COLUMN_PLAN)), floats(at(job, COLUMN_TWIDDLES), source)
@@ -170,7 +171,7 @@ def tile_out(job: Any, spectrum: Any, target: Any, group: Any, down: Any, across
     rest = shift(group, at(job, GROUP_SIZE))
     for i in range(at(down, WINDOW_COUNT)):
         row = at(down, WINDOW_FROM) + i * at(job, STEP_DOWN)
-        spectra.retangle(group, position, roots, columns, spectrum, row * 2 * width, stride, width)
+        retangle(group, position, roots, columns, spectrum, row * 2 * width, stride, width)
         call(at(job, ROW_INVERSE), (group, plan, twiddles))
         place = (at(down, WINDOW_TARGET) + i) * at(job, TARGET_ROW) + at(across, WINDOW_TARGET) * element
         wanted = shift(group, first * width)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spectralops._cpu.vector import layout, spectra
+from spectralops._cpu.vector import layout
 from spectralops._cpu.vector.emit import Emitter, Value, at, call, floats, integers, lanes, shift, vector_op
 from spectralops._cpu.vector.fields import (
     BLOCK_FILTER,
@@ -32,6 +32,7 @@ from spectralops._cpu.vector.fields import (
     UNITS,
 )
 from spectralops._cpu.vector.moves import fill_row, move_row
+from spectralops._cpu.vector.spectra import multiply
 from spectralops._cpu.vector.window_fields import (
     COUNT_1,
     COUNT_2,
@@ -125,11 +126,19 @@ def keep_window(job: Any, window: Any, target: Any, number: Any) -> None:
             start = (row * size_1 + at(axis_1, WINDOW_FROM) + j * at(job, STEP_1)) * width
             start += at(axis_2, WINDOW_FROM) * numbers
             place = place_0 + (at(axis_1, WINDOW_TARGET) + j) * at(job, TARGET_STRIDE_1)
-            if step == 1 and stride == numbers:
-                move_row(window, start, 1, target, place, 1, count * numbers)
-            else:
-                for part in range(numbers):
-                    move_row(window, start + part, step * numbers, target, place + part, stride, count)
+            # Real and imaginary parts by themselves, unless all numbers are neighbours on both sides.
+            together = step == 1 and stride == numbers
+            parts, hop = (1, 1) if together else (numbers, stride)
+            for part in range(parts):
+                move_row(
+                    window,
+                    start + part,
+                    1 if together else step * numbers,
+                    target,
+                    place + part,
+                    hop,
+                    count * numbers if together else count,
+                )
 
 
 def filter_windows(job: Any, source: Any, transfer: Any, target: Any, memory: Any, first: Any, last: Any) -> None:
@@ -189,6 +198,6 @@ def filter_spectra(job: Any, source: Any, scale: Any, target: Any, memory: Any, 
                 _gather(here, stride, imag, lanes(source), at(inner, GATHERED), scratch)
                 if at(inner, TWIST) != 0:
                     twist = shift(floats(at(inner, TWIST), source), block * at(inner, BLOCK_FILTER))
-                    spectra.multiply(scratch, at(inner, ROW_LENGTH), twist)
+                    multiply(scratch, at(inner, ROW_LENGTH), twist)
                 call(at(inner, ROW_FORWARD), (scratch, plan, twiddles))
                 scaled_copy(scratch, at(inner, BLOCK_FILTER), scale, shift(filters, block * at(inner, BLOCK_FILTER)))
