@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -271,6 +272,7 @@ class March:
         return grid
 
 
+@lru_cache(maxsize=256)
 def _height(n: int, columns: int, levels: int, slots: int, saturation: int) -> int:
     """Slices of a chunk that let `columns` marches of n slices end soonest on `slots` schedulers.
 

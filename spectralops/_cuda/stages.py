@@ -202,11 +202,18 @@ class Stages(Emitter):
         self._update = f"Update<{', '.join(terms)}>"
         mask = plan.geometry.mask
         self._mask = -1 if mask is None else self._place(mask)
+        self._kernels: dict[str, Kernel] = {}
         self.values = self._struct(math.prod(layout.shape[:-1]))
         self._set_ghosts(self.values)
 
     def kernel(self, combine: str) -> Kernel:
         """The launch of one stage that ends as `combine` says."""
+        found = self._kernels.get(combine)
+        if found is None:
+            found = self._kernels[combine] = self._kernel(combine)
+        return found
+
+    def _kernel(self, combine: str) -> Kernel:
         real = C_NAMES[self.plan.compute]
         name = f"stage<{real}, {self.sizes}, {self._mask}, {COMBINE[combine]}, {self._update}>"
         n = self.layout.shape[-1]
