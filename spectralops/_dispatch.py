@@ -61,7 +61,7 @@ CONVOLUTION = ("fft_conv2d", "convolve")
 STEPS = ("diffusion_step", "convection_step", "diffuse_convect_step", "pde_step")
 STENCILS = ("gradient", "divergence", "laplacian")
 
-COMPILED_STEPS = "pointwise terms only if compiled by numba; the spectral method runs on numpy"
+COMPILED_STEPS = "pointwise terms only if compiled by numba"
 
 DEVICE_STEPS = "all but functions of the caller's and the spectral method, which run on cupy"
 

@@ -102,8 +102,12 @@ def _forget() -> Any:
     engine._known.clear()
 
 
-@pytest.mark.parametrize("condition", CONDITIONS)
-@pytest.mark.parametrize("grid", GRIDS)
+# Conditions on grids: all of them on the commonest grids, some of each kind on the others.
+SOME = ("periodic", "mixed", "open")
+PAIRS = [(g, c) for g in GRIDS for c in CONDITIONS if c in SOME or g in ("1d", "2d", "3d")]
+
+
+@pytest.mark.parametrize(("grid", "condition"), PAIRS)
 @pytest.mark.parametrize("term", TERMS)
 def test_same_bits_as_numpy(term: str, grid: str, condition: str, tiling: str, rng: np.random.Generator) -> None:
     bc = CONDITIONS[condition]
@@ -156,7 +160,7 @@ def problems(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(problem=problems(), data=st.data())
 def test_any_tiling_gives_the_bits_of_single_numpy_steps(
     problem: dict[str, Any], data: st.DataObject, monkeypatch: pytest.MonkeyPatch

@@ -21,6 +21,8 @@ __all__ = ["Options", "advection", "prepare", "run"]
 INTEGRATORS = tuple(schemes.STAGES)
 METHODS = ("stencil", "spectral", "auto")
 ON_UNSTABLE = ("raise", "warn", "ignore")
+# Cells that are looked at together for the largest diffusivity.
+PART = 1 << 15
 
 # The caller's terms, each with the prefix that names its arguments in messages.
 Named: TypeAlias = tuple[tuple[str, Term], ...]
@@ -285,17 +287,40 @@ def _largest(setup: Setup, place: int, array: Any, mask: Any) -> float:
     if home.kind != "cpu":
         return 0.0
     values = _arrays.adopt(array, operand.compute, home)
+    where = None
     if _arrays.is_array(mask):
         home, _ = _arrays.describe(op, "mask", mask)
         if home.kind == "cpu":
-            values = np.broadcast_to(values, shape)[np.broadcast_to(_arrays.adopt(mask, "bool", home), shape)]
-    if not values.size:
-        return 0.0
-    low, high = float(values.min()), float(values.max())
+            where = np.broadcast_to(_arrays.adopt(mask, "bool", home), shape)
+            values = np.broadcast_to(values, shape)
+    low, high = _extremes(values, where)
     if not (low >= 0.0 and high < math.inf):
         value = low if low < 0.0 else high
         raise ValueError(f"{op}: {operand.name} has the value {value}, but must be finite and not negative")
     return high
+
+
+def _extremes(values: Any, where: Any) -> tuple[float, float]:
+    """Least and largest value where the mask is True; zeros if there is none. NaN counts as both."""
+    if where is None:
+        return (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
+    if not where.any():
+        return 0.0, 0.0
+    # Mostly no cell is negative, and the largest is one of the computed ones, which is quicker to see.
+    low, highest = float(values.min()), np.unravel_index(values.argmax(), values.shape)
+    if low >= 0.0 and where[highest]:
+        return low, float(values[highest])
+    if values.flags.c_contiguous and where.flags.c_contiguous:
+        values, where = values.reshape(-1), where.reshape(-1)
+    spare = values[np.unravel_index(where.argmax(), where.shape)]
+    # In parts that stay in cache: a copy of the whole field would take as long as steps do.
+    rows = max(1, PART * len(values) // values.size)
+    found = []
+    for k in range(0, len(values), rows):
+        part = np.where(where[k : k + rows], values[k : k + rows], spare)
+        found.append((part.min(), part.max()))
+    lows, highs = zip(*found, strict=True)
+    return float(np.min(lows)), float(np.max(highs))
 
 
 def _in_words(terms: Iterable[Term], integrator: str) -> str:

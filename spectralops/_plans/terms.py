@@ -144,7 +144,8 @@ class Pointwise:
     ----------
     function : callable
         Called with the field as a read-only NumPy array (CuPy on a GPU) of float32 or float64; returns an array of
-        that shape, or a number: what is added to u_t. It must not look at neighbours and must be free of state.
+        that shape, or a number: what is added to u_t. It must not look at neighbours and must be free of state. One
+        compiled by ``numba.njit`` that also takes a single number is called cell by cell, inside the compiled step.
 
     Raises
     ------

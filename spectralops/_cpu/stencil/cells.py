@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from spectralops._cpu.stencil.emit import Emitter, Tables, Value
 from spectralops._cpu.stencil.formula import Cell, Formula
 from spectralops._cpu.stencil.layout import Job
@@ -31,8 +34,10 @@ def _emit_rows(e: Emitter, program: Program, stage: int, together: int) -> None:
         limit = e.select(exact.equals(1), n - e.lanes, n)
 
         def several(first: Value, some: int) -> None:
-            with e.loop(0, n, e.lanes) as k:
-                values = rows.values(first, k, some)
+            # Of the vector before the first, only the face above its last cell counts.
+            keys, values = rows.carried(first, e.integer(-e.lanes), some)
+            with e.loop(0, n, e.lanes, values) as k:
+                values = rows.values(first, k, some, dict(zip(keys, e.carried, strict=True)))
                 targets = [e.shift(target, (first + row) * out_pitch) for row in range(some)]
 
                 def whole() -> None:
@@ -79,36 +84,47 @@ class _Rows:
         self.total = e.shift(self.before, size * (program.buffers - 1))
         fields = range(program.buffers, program.scratch)
         self.fields = [e.shift(self.before, size * k) for k in fields]
-        self.mask = e.shift(e.bytes_at(e.shift(scratch, size * program.scratch)), place)
+        self.mask = e.shift(self.before, size * program.scratch)
 
-    def values(self, first: Value, k: Value, some: int) -> list[Value]:
-        """The results of a vector of cells from the k-th on, in some rows; their sums of increments are stored."""
-        e, program = self.e, self.program
+    def _at(self, first: Value, k: Value, cell: Cell) -> Value:
+        return self.plane_pitch * cell[0] + self.pitch * cell[1] + first * self.pitch + (k + cell[2])
 
-        def at(cell: Cell) -> Value:
-            return self.plane_pitch * cell[0] + self.pitch * cell[1] + first * self.pitch + (k + cell[2])
-
-        formula = Formula(
+    def _formula(self, first: Value, k: Value) -> Formula:
+        e, program, at = self.e, self.program, partial(self._at, first, k)
+        return Formula(
             e,
             program,
             self.numbers.__getitem__,
             lambda cell: e.load(self.source, at(cell)),
             lambda place, cell: e.load(self.fields[place], at(cell)),
-            lambda cell: e.load_flags(self.mask, at(cell)),
+            lambda cell: e.load_bits(self.mask, at(cell)),
             lambda place, cell: e.load(self.fields[program.fields + place], at(cell)),
         )
+
+    def carried(self, first: Value, k: Value, some: int) -> tuple[list[Any], list[Value]]:
+        """What a vector of cells leaves for the next one, in some rows: keys and values."""
+        formula = self._formula(first, k)
+        found = [entry for row in range(some) for entry in formula.carried((0, row, 0))]
+        return [key for key, _ in found], [value() for _, value in found]
+
+    def values(self, first: Value, k: Value, some: int, before: dict[Any, Value]) -> list[Value]:
+        """The results of a vector of cells from the k-th on, in some rows; their sums of increments are stored."""
+        e, program, at = self.e, self.program, partial(self._at, first, k)
+        formula = self._formula(first, k)
+        formula.before = before
         results, sums = [], []
         for row in range(some):
             cell = (0, row, 0)
             value, total = self._combined(formula, cell, at(cell))
             if program.masked:
-                value = e.select(formula.inside(cell), value, formula.u(cell))
+                value = e.chosen(formula.inside(cell), value, formula.u(cell))
             results.append(value)
             if total is not None:
                 sums.append((at(cell), total))
         # All that is read is read by now: the stage may write where it has read.
         for place, total in sums:
             e.store(self.total, place, total)
+        e.carried = [value() for row in range(some) for _, value in formula.carried((0, row, 0))]
         return results
 
     def _combined(self, formula: Formula, cell: Cell, place: Value) -> tuple[Value, Value | None]:

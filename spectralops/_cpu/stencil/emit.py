@@ -95,8 +95,9 @@ class Emitter:
         self.bytes = np.dtype(dtype).itemsize
         self.lanes = lanes
         self.vector = ir.VectorType(self.element, lanes)
+        self.bits = ir.VectorType(ir.IntType(8 * self.bytes), lanes)
         self.builder: Any = None
-        self.result: Any = None
+        self.carried: list[Value] = []
 
     # Functions and control flow.
 
@@ -124,8 +125,12 @@ class Emitter:
         self.builder.call(target, [argument.ir for argument in arguments])
 
     @contextmanager
-    def loop(self, start: Any, stop: Any, step: Any = 1) -> Iterator[Value]:
-        """The body of a loop over range(start, stop, step); the index after it is `self.after`."""
+    def loop(self, start: Any, stop: Any, step: Any = 1, carried: list[Value] | None = None) -> Iterator[Value]:
+        """The body of a loop over range(start, stop, step); the index after it is `self.after`.
+
+        Of values that are carried from one turn to the next, the body finds those before it in `self.carried`, where
+        it leaves its own.
+        """
         builder = self.builder
         first, last = (self._integer(value).ir for value in (start, stop))
         before = builder.block
@@ -134,9 +139,16 @@ class Emitter:
         builder.position_at_end(head)
         index = builder.phi(INT)
         index.add_incoming(first, before)
+        phis = [builder.phi(value.ir.type) for value in carried or ()]
+        for phi, value in zip(phis, carried or (), strict=True):
+            phi.add_incoming(value.ir, before)
         builder.cbranch(builder.icmp_signed("<", index, last), body, done)
         builder.position_at_end(body)
+        outer, self.carried = self.carried, [self._value(phi) for phi in phis]
         yield self._value(index)
+        for phi, value in zip(phis, self.carried, strict=True):
+            phi.add_incoming(value.ir, builder.block)
+        self.carried = outer
         following = builder.add(index, self._integer(step).ir)
         index.add_incoming(following, builder.block)
         builder.branch(head)
@@ -231,12 +243,27 @@ class Emitter:
         raw.align = self.bytes
         return self._value(raw)
 
-    def load_flags(self, pointer: Value, offset: Any) -> Value:
-        """As many bytes as there are lanes, and whether they differ from 0."""
-        kind = ir.VectorType(BYTE, self.lanes)
-        raw = self.builder.load(self._at(pointer, offset, kind))
-        raw.align = 1
-        return self._value(self.builder.icmp_unsigned("!=", raw, ir.Constant(kind, [0] * self.lanes)))
+    def load_bits(self, pointer: Value, offset: Any) -> Value:
+        """As many integers of the size of a number as there are lanes."""
+        raw = self.builder.load(self._at(pointer, offset, self.bits))
+        raw.align = self.bytes
+        return self._value(raw)
+
+    def mask_of(self, byte: Value) -> Value:
+        """A number of which all bits are set where the byte is not 0, otherwise none."""
+        kind = ir.IntType(8 * self.bytes)
+        bits = self.builder.sext(self.builder.icmp_unsigned("!=", byte.ir, ir.Constant(BYTE, 0)), kind)
+        return self._value(self.builder.bitcast(bits, self.element))
+
+    def masked(self, value: Value, bits: Value) -> Value:
+        """The value where all bits are set, 0 where none is."""
+        kept = self.builder.and_(self.builder.bitcast(value.ir, self.bits), bits.ir)
+        return self._value(self.builder.bitcast(kept, self.vector))
+
+    def chosen(self, bits: Value, yes: Value, no: Value) -> Value:
+        """`yes` where all bits are set, `no` where none is."""
+        zero = ir.Constant(self.bits, [0] * self.lanes)
+        return self.select(self._value(self.builder.icmp_signed("<", bits.ir, zero)), yes, no)
 
     def store(self, pointer: Value, offset: Any, vector: Value) -> None:
         raw = self.builder.store(vector.ir, self._at(pointer, offset, self.vector))

@@ -8,6 +8,7 @@ two neighbours share, such as the flux across the face between two rows, is comp
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -32,6 +33,7 @@ def _next(cell: Cell, axis: int, count: int = 1) -> Cell:
 def _once(method: F) -> F:
     """Remember what a method returned for the same arguments, within one block of code."""
 
+    @wraps(method)
     def remembered(self: Formula, *arguments: Any) -> Value:
         key = (method.__name__, *arguments)
         if key not in self.known:
@@ -45,7 +47,8 @@ class Formula:
     """Values of one stage, read by the functions that its maker passes.
 
     `number(slot)` is a coefficient; `cell(cell)` a value of u, `field(place, cell)` of a coefficient field,
-    `inside(cell)` of the mask, `rate(place, cell)` of a pointwise term times dt.
+    `inside(cell)` of the mask, `rate(place, cell)` of a pointwise term times dt. `before` may hold what :meth:`carried`
+    gave for the cells before these.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Formula:
         inside: Callable[[Cell], Value],
         rate: Callable[[int, Cell], Value],
     ) -> None:
+        self.before: dict[Any, Value] = {}
         self.e = emitter
         self.program = program
         self.number = number
@@ -88,7 +92,7 @@ class Formula:
             parts = [self.u(_next(cell, tap.axis, k)) for k in tap.offsets]
             value = value + self.number(tap.slot) * (parts[0] if len(parts) == 1 else parts[0] + parts[1])
         for part in program.fluxes:
-            value = value + (self.diffusion(part, cell) - self.diffusion(part, _next(cell, part.axis, -1)))
+            value = value + (self.diffusion(part, cell) - self.lower(part.axis, self.diffusion, part, cell))
         for one in program.transport:
             value = value - self.transport(one, cell)
         for source in program.added:
@@ -100,6 +104,27 @@ class Formula:
 
     # Faces.
 
+    def lower(self, axis: int, value_at: Callable[[Any, Cell], Value], part: Any, cell: Cell) -> Value:
+        """What belongs to the face below a cell; along rows, what the face above the cell before it had."""
+        key = (value_at.__name__, part, cell)
+        if key in self.before:
+            return self.e.shifted(self.before[key], value_at(part, cell))
+        return value_at(part, _next(cell, axis, -1))
+
+    def carried(self, cell: Cell) -> list[tuple[Any, Callable[[], Value]]]:
+        """What is worth keeping for the next cells of a row: keys and values at the face above a cell."""
+        found: list[tuple[Callable[[Any, Cell], Value], Any]] = []
+        for part in self.program.fluxes:
+            if part.given >= 0 or self.program.masked:
+                found.append((self.diffusion, part))
+        for one in self.program.transport:
+            if one.form == "flux" and (one.scheme != "central" or one.given >= 0 or self.program.masked):
+                found.append((self.flux, one))
+            elif one.form == "advective" and one.scheme in ("upwind3", "weno5"):
+                found += [(self.forward_gain, one)] if one.wind >= 0 else []
+                found += [(self.backward_gain, one)] if one.wind <= 0 else []
+        return [((f.__name__, part, cell), partial(f, part, cell)) for f, part in found if part.axis == 2]
+
     @_once
     def open(self, axis: int, face: Cell) -> Value:
         """Whether the mask lets a face through."""
@@ -109,7 +134,7 @@ class Formula:
         """The value, or 0 where the face is closed."""
         if not self.program.masked:
             return value
-        return self.e.select(self.open(axis, face), value, self.e.constant(0.0))
+        return self.e.masked(value, self.open(axis, face))
 
     @_once
     def of(self, kind: int, cell: Cell) -> Value:
@@ -143,36 +168,45 @@ class Formula:
 
     def transport(self, one: Transport, cell: Cell) -> Value:
         """What one transport subtracts from a cell."""
-        below = _next(cell, one.axis, -1)
         if one.form == "flux":
-            return self.flux(one, cell) - self.flux(one, below)
+            return self.flux(one, cell) - self.lower(one.axis, self.flux, one, cell)
         if one.given == NUMBER:
             velocity = None
         elif one.given == ITSELF:
             velocity = self.u(cell)
         else:
             velocity = self.number(one.slot + 1) if one.given == GRID else self.field(one.given, cell)
-        slope = self.slope(one, cell, below, velocity)
+        slope = self.slope(one, cell, velocity)
         if velocity is not None:
             slope = slope * velocity
         return slope * self.number(one.slot)
 
-    def slope(self, one: Transport, cell: Cell, below: Cell, velocity: Value | None) -> Value:
+    def slope(self, one: Transport, cell: Cell, velocity: Value | None) -> Value:
         if one.scheme == "central":
+            below = _next(cell, one.axis, -1)
             return self.difference(U, one.axis, cell) + self.difference(U, one.axis, below)
         if velocity is None:
-            return self.one_sided_slope(one, cell, below, one.wind)
-        forward, backward = (self.one_sided_slope(one, cell, below, wind) for wind in (1, -1))
+            return self.one_sided_slope(one, cell, one.wind)
+        forward, backward = (self.one_sided_slope(one, cell, wind) for wind in (1, -1))
         return self.e.select(velocity >= self.e.constant(0.0), forward, backward)
 
-    def one_sided_slope(self, one: Transport, cell: Cell, below: Cell, wind: int) -> Value:
-        low, high = self.difference(U, one.axis, below), self.difference(U, one.axis, cell)
+    def one_sided_slope(self, one: Transport, cell: Cell, wind: int) -> Value:
+        low, high = self.difference(U, one.axis, _next(cell, one.axis, -1)), self.difference(U, one.axis, cell)
         if one.scheme == "upwind":
             return low if wind > 0 else high
-        g_low, g_high = (
-            self.opened(one.axis, face, self.correction(one.scheme, U, one.axis, face, wind)) for face in (below, cell)
-        )
+        gain = self.forward_gain if wind > 0 else self.backward_gain
+        g_low, g_high = self.lower(one.axis, gain, one, cell), gain(one, cell)
         return g_high + (low - g_low) if wind > 0 else (high - g_high) + g_low
+
+    @_once
+    def forward_gain(self, one: Transport, face: Cell) -> Value:
+        """The correction of the upwind value at a face, 0 where it is closed, of wind to higher indices."""
+        return self.opened(one.axis, face, self.correction(one.scheme, U, one.axis, face, 1))
+
+    @_once
+    def backward_gain(self, one: Transport, face: Cell) -> Value:
+        """The same of wind to lower indices."""
+        return self.opened(one.axis, face, self.correction(one.scheme, U, one.axis, face, -1))
 
     @_once
     def flux(self, one: Transport, face: Cell) -> Value:

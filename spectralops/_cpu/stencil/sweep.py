@@ -6,6 +6,7 @@ It knows nothing of the terms of a step: one per dtype is compiled, which calls 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from spectralops._cpu.stencil.emit import Emitter, Tables, Value
@@ -13,18 +14,15 @@ from spectralops._cpu.stencil.layout import LAYERS, Array, Flag, Item, Job, Reco
 
 __all__ = ["emit_sweep"]
 
-SUFFIX = {"f": "numbers", "b": "bytes"}
 GHOSTS = Flag.LOW_PLANE | Flag.HIGH_PLANE | Flag.LOW_ROW | Flag.HIGH_ROW
 
 
 def emit_sweep(e: Emitter) -> None:
     """Define ``sweep(job, items, first, last, scratch)``, which advances the tiles from `first` to before `last`."""
-    for kind in "fb":
-        _emit_load(e, kind)
-    _emit_column_ghosts(e, "f", True)
-    _emit_column_ghosts(e, "b", False)
+    _emit_load(e)
+    _emit_load_mask(e)
+    _emit_column_ghosts(e)
     _emit_row_ghosts(e)
-    _emit_byte_row_ghosts(e)
     _emit_hold(e)
     _emit_load_block(e)
     _emit_level(e)
@@ -53,18 +51,17 @@ def _emit_load_block(e: Emitter) -> None:
         block = tuple(r[place] for place in (Record.P0, Record.P1, Record.J0, Record.J1))
 
         def load(entry: Any, start: Value, table: Table) -> None:
-            suffix = SUFFIX["b" if table == Table.MASK else "f"]
-            e.call(f"load_{suffix}", job, item, e.shift(arrays, entry * len(Array)), start, *block)
+            name = "load_mask" if table == Table.MASK else "load_numbers"
+            e.call(name, job, item, e.shift(arrays, entry * len(Array)), start, *block)
             arguments = (job, item, start, *block)
-            e.call(f"column_ghosts_{suffix}", *arguments, i[Item.WALLS], e.integer(int(table)))
-            e.call(f"row_ghosts_{suffix}", *arguments, r[Record.FLAGS], e.integer(int(table)))
+            e.call("column_ghosts", *arguments, i[Item.WALLS], e.integer(int(table)))
+            e.call("row_ghosts", *arguments, r[Record.FLAGS], e.integer(int(table)))
 
         load(0, e.shift(scratch, base), Table.CELLS)
         with e.loop(0, j[Job.FIELDS]) as k:
             load(k + 1, e.shift(scratch, (first + k) * size + base), Table.FIELDS)
         with e.when(j[Job.MASKED] > 0):
-            mask = e.shift(e.bytes_at(e.shift(scratch, size * j[Job.SCRATCH])), base)
-            load(j[Job.FIELDS] + 1, mask, Table.MASK)
+            load(j[Job.FIELDS] + 1, e.shift(scratch, size * j[Job.SCRATCH] + base), Table.MASK)
 
 
 def _emit_level(e: Emitter) -> None:
@@ -95,9 +92,9 @@ def _emit_level(e: Emitter) -> None:
                 e.call("hold", job, item, record, p, s, to, out_pitch)
         with e.when(target >= 0):
             block = (job, item, e.shift(inner, j[Job.BASE]), p0, p1, j0, j1)
-            e.call("column_ghosts_numbers", *block, i[Item.WALLS], e.integer(int(Table.CELLS)))
+            e.call("column_ghosts", *block, i[Item.WALLS], e.integer(int(Table.CELLS)))
             with e.when((flags & GHOSTS) > 0):
-                e.call("row_ghosts_numbers", *block, flags, e.integer(int(Table.CELLS)))
+                e.call("row_ghosts", *block, flags, e.integer(int(Table.CELLS)))
 
 
 def _emit_pointwise(
@@ -112,10 +109,34 @@ def _emit_pointwise(
         e.call_address(address, e.shift(s, row * pitch), e.shift(rate, row * pitch), n, dt)
 
 
-def _emit_load(e: Emitter, kind: str) -> None:
-    """Define ``load(job, item, array, start, p0, p1, j0, j1)``: cells of the grid to scratch memory."""
-    size = e.bytes if kind == "f" else 1
-    with e.function(f"load_{SUFFIX[kind]}", f"qqq{kind}iiii") as arguments:
+def _emit_load(e: Emitter) -> None:
+    """Define ``load_numbers(job, item, array, start, p0, p1, j0, j1)``: cells of the grid to scratch memory."""
+
+    def copy(target: Value, source: Value, step: Value, count: Value) -> None:
+        def whole() -> None:
+            e.copy(e.bytes_at(target), e.pointer(source, "b"), count * e.bytes)
+
+        def scattered() -> None:
+            with e.loop(0, count) as k:
+                e.put(target, k, e.scalar(e.pointer(source + k * step)))
+
+        e.either(step.equals(e.bytes), whole, scattered)
+
+    _emit_load_rows(e, "load_numbers", copy)
+
+
+def _emit_load_mask(e: Emitter) -> None:
+    """Define ``load_mask``: the same of bytes, which become numbers with all bits set, or none."""
+
+    def copy(target: Value, source: Value, step: Value, count: Value) -> None:
+        with e.loop(0, count) as k:
+            e.put(target, k, e.mask_of(e.scalar(e.pointer(source + k * step, "b"))))
+
+    _emit_load_rows(e, "load_mask", copy)
+
+
+def _emit_load_rows(e: Emitter, name: str, copy: Callable[[Value, Value, Value, Value], None]) -> None:
+    with e.function(name, "qqqfiiii") as arguments:
         job, item, entry, start, p0, p1, j0, j1 = arguments
         j, i, a = Tables(e, job), Tables(e, item), Tables(e, entry)
         n = j[Job.CELLS]
@@ -134,16 +155,7 @@ def _emit_load(e: Emitter, kind: str) -> None:
             with e.loop(e.integer(0) - x, extent, n) as first:
                 begin = e.select(first < 0, 0, first)
                 length = e.least(extent - begin, n - (begin - first))
-                target, part = e.shift(to, begin), line + (begin - first) * step
-
-                def whole(target: Value = target, part: Value = part, length: Value = length) -> None:
-                    e.copy(e.bytes_at(target), e.pointer(part, "b"), length * size)
-
-                def scattered(target: Value = target, part: Value = part, length: Value = length) -> None:
-                    with e.loop(0, length) as k:
-                        e.put(target, k, e.scalar(e.pointer(part + k * step, kind)))
-
-                e.either(step.equals(size), whole, scattered)
+                copy(e.shift(to, begin), line + (begin - first) * step, step, length)
 
 
 class _Rules:
@@ -178,56 +190,44 @@ def _ghost(extent: Value, high: int, layer: Value) -> Value:
     return extent + layer if high else layer * -1 - 1
 
 
-def _emit_column_ghosts(e: Emitter, kind: str, affine: bool) -> None:
+def _emit_column_ghosts(e: Emitter) -> None:
     """Define ``column_ghosts(job, item, start, p0, p1, j0, j1, walls, table)``: ghosts at the ends of rows."""
-    with e.function(f"column_ghosts_{SUFFIX[kind]}", f"qq{kind}iiiiii") as arguments:
-        job, item, start, p0, p1, j0, j1, walls, table = arguments
+    with e.function("column_ghosts", "qqfiiiiii") as (job, item, start, p0, p1, j0, j1, walls, table):
         j, i, rules = Tables(e, job), Tables(e, item), _Rules(e, job, table)
         pitch, plane_pitch, n = j[Job.PITCH], j[Job.PLANE_PITCH], i[Item.CELLS]
         for high in (0, 1):
             with e.when((walls & (Wall.LOW_CELL << high)) > 0), e.loop(0, rules.layers(2)) as m:
                 source, ghost = rules.source(2, high, m, n), _ghost(n, high, m)
-                numbers = [e.scalar(p) for p in rules.scale_and_offset(2, high, m)] if affine else []
-                with e.loop(p0, p1) as p, e.loop(j0, j1) as row:
-                    line = e.shift(start, p * plane_pitch + row * pitch)
-                    value = e.scalar(line, source)
-                    e.put(line, ghost, value * numbers[0] + numbers[1] if affine else value)
+                scale, offset = (e.scalar(p) for p in rules.scale_and_offset(2, high, m))
+
+                def fill(change: Callable[[Value], Value], source: Value = source, ghost: Value = ghost) -> None:
+                    with e.loop(p0, p1) as p, e.loop(j0, j1) as row:
+                        line = e.shift(start, p * plane_pitch + row * pitch)
+                        e.put(line, ghost, change(e.scalar(line, source)))
+
+                _emit_by_kind(e, table, fill, partial(_affine, scale, offset))
+
+
+def _affine(scale: Value, offset: Value, value: Value) -> Value:
+    return value * scale + offset
+
+
+def _emit_by_kind(
+    e: Emitter,
+    table: Value,
+    fill: Callable[[Callable[[Value], Value]], None],
+    change: Callable[[Value], Value],
+) -> None:
+    """Ghosts of u by their rule; those of fields and masks are copies, the bits of masks being no numbers."""
+    e.either(table.equals(int(Table.CELLS)), lambda: fill(change), lambda: fill(lambda value: value))
 
 
 def _emit_row_ghosts(e: Emitter) -> None:
-    """Define ``row_ghosts_numbers``: whole rows of ghosts beyond the walls of rows and planes."""
-
-    def copy(target: Value, source: Value, n: Value, numbers: list[Value]) -> None:
-        with e.loop(0, n, e.lanes) as k:
-            e.store(target, k, e.load(source, k) * numbers[0] + numbers[1])
-
-    def read(rules: _Rules, axis: int, high: int, m: Value) -> list[Value]:
-        return [e.everywhere(p, 0) for p in rules.scale_and_offset(axis, high, m)]
-
-    _emit_rows_beyond(e, "f", copy, read)
-
-
-def _emit_byte_row_ghosts(e: Emitter) -> None:
-    """Define ``row_ghosts_bytes``."""
-
-    def copy(target: Value, source: Value, n: Value, numbers: list[Value]) -> None:
-        e.copy(target, source, n)
-
-    _emit_rows_beyond(e, "b", copy, lambda rules, axis, high, m: [])
-
-
-def _emit_rows_beyond(
-    e: Emitter,
-    kind: str,
-    copy: Callable[[Value, Value, Value, list[Value]], None],
-    read: Callable[[_Rules, int, int, Value], list[Value]],
-) -> None:
     """Define ``row_ghosts(job, item, start, p0, p1, j0, j1, flags, table)``: what the rows of a block feed.
 
-    Ghosts beyond a wall depend on rows near it only; flags say when the last of these is there.
+    Ghosts beyond a wall of rows or planes depend on rows near it only; flags say when the last of these is there.
     """
-    with e.function(f"row_ghosts_{SUFFIX[kind]}", f"qq{kind}iiiiii") as arguments:
-        job, item, start, p0, p1, j0, j1, flags, table = arguments
+    with e.function("row_ghosts", "qqfiiiiii") as (job, item, start, p0, p1, j0, j1, flags, table):
         j, i, rules = Tables(e, job), Tables(e, item), _Rules(e, job, table)
         pitch, plane_pitch = j[Job.PITCH], j[Job.PLANE_PITCH]
         for axis, distance, extent, flag in (
@@ -237,12 +237,20 @@ def _emit_rows_beyond(
             first, last, other = (p0, p1, plane_pitch) if axis else (j0, j1, pitch)
             for high in (0, 1):
                 with e.when((flags & (flag << high)) > 0), e.loop(0, rules.layers(axis)) as m:
-                    source, ghost = rules.source(axis, high, m, extent), _ghost(extent, high, m)
-                    numbers = read(rules, axis, high, m)
-                    with e.loop(first, last) as k:
-                        line = e.shift(start, k * other)
-                        target, origin = e.shift(line, ghost * distance), e.shift(line, source * distance)
-                        copy(target, origin, i[Item.CELLS], numbers)
+                    places = (_ghost(extent, high, m) * distance, rules.source(axis, high, m, extent) * distance)
+                    scale, offset = (e.everywhere(p, 0) for p in rules.scale_and_offset(axis, high, m))
+
+                    def fill(
+                        change: Callable[[Value], Value],
+                        bounds: tuple[Value, Value, Value] = (first, last, other),
+                        places: tuple[Value, Value] = places,
+                    ) -> None:
+                        with e.loop(*bounds[:2]) as k:
+                            target, source = (e.shift(start, k * bounds[2] + place) for place in places)
+                            with e.loop(0, i[Item.CELLS], e.lanes) as cell:
+                                e.store(target, cell, change(e.load(source, cell)))
+
+                    _emit_by_kind(e, table, fill, partial(_affine, scale, offset))
 
 
 def _emit_hold(e: Emitter) -> None:

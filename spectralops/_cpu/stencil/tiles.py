@@ -50,7 +50,8 @@ class Layout:
         """The layout of (planes, rows, cells) with `widths` ghosts on either side."""
         planes, rows, n = extent
         line = LINE_BYTES // itemsize
-        margin = -(-widths[2] // line) * line
+        # A vector more than the ghosts: what is carried along a row begins with the vector before its first.
+        margin = (-(-widths[2] // line) + (widths[2] > 0)) * line
         pitch = _off_page(margin + -(-(n + widths[2]) // line) * line, line, itemsize)
         plane_pitch = (rows + 2 * widths[1]) * pitch
         if planes > 1:
@@ -86,7 +87,7 @@ class Frame:
     @property
     def cell_bytes(self) -> int:
         """Scratch memory of a cell."""
-        return self.program.scratch * self.itemsize + self.program.masked
+        return (self.program.scratch + self.program.masked) * self.itemsize
 
     def layout(self, extent: Three) -> Layout:
         return Layout.of_tile(extent, self.widths, self.itemsize)

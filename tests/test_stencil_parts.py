@@ -1,0 +1,327 @@
+"""The parts of the stencil engine: tiles, the order of their levels, compiled code and where it is kept."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import spectralops as so
+from spectralops import _compiler
+from spectralops._arrays import ArraySpec
+
+pytestmark = pytest.mark.skipif(bool(_compiler.unavailable()), reason=_compiler.unavailable() or "numba is there")
+if not _compiler.unavailable():
+    from spectralops._cpu.stencil import engine, machine, pointwise, tiles
+    from spectralops._cpu.stencil.layout import Flag, Item, Record, Wall
+    from spectralops._cpu.stencil.program import Program, program_of
+    from spectralops._cpu.stencil.schedule import BUFFERS, schedule
+
+F32 = "float32"
+
+
+def program(**changes: object) -> Program:
+    plan = so.plan_pde_step((64, 64), F32, 1.0, 0.1, so.Diffusion(1.0), **changes)
+    return program_of(plan)[0]
+
+
+def frame(shape: tuple[int, int, int], periodic: tuple[bool, bool, bool], dims: int = 2, grids: int = 1) -> tiles.Frame:
+    widths = (0,) * (3 - dims) + (1,) * dims
+    return tiles.Frame(grids, shape, dims, periodic, widths, program())
+
+
+# Tiles.
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("periodic", [False, True])
+def test_tiles_cover_every_cell_and_all_steps(periodic: bool, workers: int) -> None:
+    found = tiles.passes(frame((1, 1000, 3000), (False, periodic, periodic), grids=2), 37, workers)
+    assert [one.steps for one in found] == [12, 12, 13]
+    for one in found:
+        seen = np.zeros((2, 1000, 3000), np.int8)
+        reach = one.steps
+        for item in one.items:
+            y, x, rows, cells, walls = (int(item[k]) for k in (Item.Y, Item.X, Item.ROWS, Item.CELLS, Item.WALLS))
+            y0, x0 = (y if walls & Wall.LOW_ROW else y + reach), (x if walls & Wall.LOW_CELL else x + reach)
+            y1 = y + rows - (0 if walls & Wall.HIGH_ROW else reach)
+            x1 = x + cells - (0 if walls & Wall.HIGH_CELL else reach)
+            seen[item[Item.GRID], y0:y1, x0:x1] += 1
+        assert (seen == 1).all()
+
+
+def test_a_small_grid_is_one_tile_with_walls_on_all_sides() -> None:
+    (one,) = tiles.passes(frame((1, 40, 64), (False, True, True)), 500, 1)
+    assert one.steps == 500
+    assert one.items[0, Item.WALLS] == 63
+    assert one.items[0, Item.Z : Item.CELLS + 1].tolist() == [0, 0, 0, 1, 40, 64]
+
+
+def test_rows_that_fit_into_the_cache_wrap_inside_a_tile_and_longer_ones_are_cut() -> None:
+    (short,) = tiles.passes(frame((1, 2000, 256), (False, True, True)), 16, 1)
+    assert (short.items[:, Item.WALLS] & 63 == Wall.LOW_CELL | Wall.HIGH_CELL | Wall.LOW_PLANE | Wall.HIGH_PLANE).all()
+    (long,) = tiles.passes(frame((1, 2000, 9000), (False, True, True)), 16, 1)
+    assert (long.items[:, Item.WALLS] == Wall.LOW_PLANE | Wall.HIGH_PLANE).all()
+    depth = 16 + tiles.BLOCK_ROWS[2]
+    assert all(depth * (item[Item.CELLS] - 32) * 8 <= tiles.CACHE_BYTES for item in long.items)
+
+
+def test_a_tile_that_would_look_beyond_a_wall_begins_there() -> None:
+    one = tiles._pass(frame((1, 20, 30), (False, False, False)), 5, [[(0, 1)], [(0, 3), (3, 20)], [(0, 30)]], (2, 8))
+    assert one.items[:, [Item.Y, Item.ROWS]].tolist() == [[0, 8], [0, 20]]
+    assert (one.items[:, Item.WALLS] & Wall.LOW_ROW).all()
+
+
+def test_few_grids_are_cut_up_for_more_workers_and_many_are_not() -> None:
+    shape = (1, 200, 200)
+    assert len(tiles.passes(frame(shape, (False, False, False)), 2, 1)[0].items) == 1
+    assert len(tiles.passes(frame(shape, (False, False, False)), 2, 4)[0].items) == 4
+    assert len(tiles.passes(frame(shape, (False, False, False), grids=4), 2, 4)[0].items) == 4
+
+
+def test_a_long_line_is_cut_and_many_short_ones_are_bundled() -> None:
+    (one, *_) = tiles.passes(frame((1, 1, 1_000_000), (False, False, True), dims=1), 200, 1)
+    assert one.steps == 50
+    assert len(one.items) == -(-1_000_000 // (tiles.CACHE_BYTES // 8))
+    (one,) = tiles.passes(frame((1, 1000, 100), (False, False, True), dims=1), 200, 1)
+    assert one.items[:, Item.ROWS].sum() == 1000
+    assert len(one.items) < 10
+
+
+def test_costly_steps_take_few_levels_a_pass() -> None:
+    plan = so.plan_convection_step(
+        (2000, 2000), F32, (1.0, 1.0), 1.0, 0.1, scheme="weno5", steps=9, on_unstable="ignore"
+    )
+    assert [one.steps for one in engine.Prepared(plan).passes(1)] == [3, 3, 3]
+
+
+@pytest.mark.parametrize("itemsize", [4, 8])
+@pytest.mark.parametrize("n", [5, 64, 1000, 1024, 4096])
+def test_rows_keep_off_page_multiples(n: int, itemsize: int) -> None:
+    layout = tiles.Layout.of_tile((1, 10, n), (0, 2, 2), itemsize)
+    assert layout.pitch >= n + 4
+    assert layout.base * itemsize % tiles.LINE_BYTES == 0
+    assert 256 <= layout.pitch * itemsize % 4096 <= 4096 - 256
+    assert 256 <= layout.size * itemsize % 4096 <= 4096 - 256
+
+
+@pytest.mark.parametrize("widths", [(3, 3, 3), (0, 3, 3), (0, 0, 3), (1, 0, 2)])
+@pytest.mark.parametrize("planes", [1, 4])
+def test_ghosts_and_vectors_lie_inside_the_buffer(planes: int, widths: tuple[int, int, int]) -> None:
+    """The first ghost of the first row, a vector before it, and a vector after the last ghost of the last one."""
+    rows, n, lanes = 5, 7, 8
+    layout = tiles.Layout.of_tile((planes, rows, n), widths, 8)
+    first = layout.base - widths[0] * layout.plane_pitch - widths[1] * layout.pitch - widths[2]
+    last = (planes - 1 + widths[0]) * layout.plane_pitch + (rows - 1 + widths[1]) * layout.pitch + n - 1 + widths[2]
+    assert first - lanes >= 0
+    assert layout.base + last + lanes < layout.size
+
+
+# Schedules.
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_every_level_finds_the_one_before_in_its_source(data: st.DataObject) -> None:
+    """Rows are marked with the level that they hold; ghosts are left out."""
+    integrator = data.draw(st.sampled_from(sorted(BUFFERS)))
+    stages = {"euler": 1, "rk2": 2, "ssprk3": 3, "rk4": 4}[integrator]
+    levels = stages * data.draw(st.integers(1, 4))
+    width, rows = data.draw(st.integers(0, 3)), data.draw(st.integers(1, 30))
+    block, walls = data.draw(st.integers(1, 9)), data.draw(st.sampled_from([0, 4, 8, 12]))
+    records = schedule(integrator, stages, levels, (1, rows, 9), (0, width, 1), walls | 51, (1, block))
+    held = np.full((4, rows), -1)
+    result = np.full(rows, -1)
+    for record in records:
+        j0, j1, stage = record[Record.J0], record[Record.J1], record[Record.STAGE]
+        assert 0 <= j0 < j1 <= rows
+        if stage < 0:
+            held[0, j0:j1] = 0
+            continue
+        source = held[record[Record.SOURCE]]
+        level = source[j0] + 1
+        near = source[max(0, j0 - width) : j1 + width]
+        assert (near == level - 1).all()
+        assert stage == (level - 1) % stages
+        assert (stage == 0) or (held[0, j0:j1] == level - 1 - stage).all()
+        target = result if record[Record.TARGET] < 0 else held[record[Record.TARGET]]
+        target[j0:j1] = level
+    first, last = (0 if walls & 4 else levels * width), max(0, rows - (0 if walls & 8 else levels * width))
+    assert (result[first:last] == levels).all()
+    assert (result[:first] == -1).all()
+    assert (result[max(first, last) :] == -1).all()
+
+
+def test_ghosts_are_renewed_when_the_last_row_that_they_depend_on_is_there() -> None:
+    records = schedule("euler", 1, 2, (1, 10, 9), (0, 3, 0), 63, (1, 2))
+    loads = records[records[:, Record.STAGE] < 0]
+    assert [(int(r[Record.J0]), int(r[Record.FLAGS]) & 12) for r in loads] == [(0, 0), (2, 4), (4, 0), (6, 0), (8, 8)]
+    held = Flag.HELD_LOW_ROW | Flag.HELD_HIGH_ROW
+    assert [int(r[Record.FLAGS]) & held for r in loads] == [Flag.HELD_LOW_ROW, 0, 0, 0, Flag.HELD_HIGH_ROW]
+    assert not records.flags.writeable
+
+
+def test_parts_of_rows_shrink_with_each_level() -> None:
+    records = schedule("euler", 1, 3, (1, 4, 40), (0, 0, 2), 15 | Wall.LOW_CELL, (1, 4))
+    assert records[:, [Record.I0, Record.I1]].tolist() == [[0, 40], [0, 38], [0, 36], [0, 34]]
+    records = schedule("euler", 1, 3, (1, 4, 40), (0, 0, 2), 15 | Wall.HIGH_CELL, (1, 4))
+    assert records[:, [Record.I0, Record.I1]].tolist() == [[0, 40], [2, 40], [4, 40], [6, 40]]
+
+
+# Programs and their code.
+
+
+def test_programs_know_structures_and_not_numbers() -> None:
+    one, other = (so.plan_diffusion_step((64, 64), F32, h, 0.1 * h * h, nu, bc=bc)
+                  for h, nu, bc in ((1.0, 1.0, so.Periodic()), (0.5, 0.3, so.Hold())))  # fmt: skip
+    assert program_of(one)[0] == program_of(other)[0]
+    masked = so.plan_diffusion_step((64, 64), F32, 1.0, 0.1, 1.0, mask=ArraySpec((64, 64), "bool"))
+    assert program_of(masked)[0] != program_of(one)[0]
+
+
+@pytest.mark.parametrize(
+    ("integrator", "buffers", "stages"), [("euler", 2, 1), ("rk2", 2, 2), ("ssprk3", 3, 3), ("rk4", 4, 4)]
+)
+def test_scratch_memory_of_integrators(integrator: str, buffers: int, stages: int) -> None:
+    found = program(integrator=integrator)
+    assert (found.buffers, found.stages, found.scratch) == (buffers, stages, buffers)
+
+
+def test_fields_are_read_once_however_often_they_are_used() -> None:
+    nu, v = ArraySpec((64, 64), F32), ArraySpec((64, 1), F32)
+    terms = [so.Diffusion(nu), so.Advection((v, 0.5), "upwind", "flux"), so.Source(nu)]
+    found, table = program_of(so.plan_pde_step((64, 64), F32, 1.0, 0.1, terms))
+    assert found.fields == 3
+    assert found.scratch == 5
+    assert table.fields == [1, 2, 3]
+    assert not table.varies
+
+
+def test_inner_loops_are_vectors_and_never_contracted() -> None:
+    text = machine.assembly(program())
+    assert re.search(r"\bv?mulps\b|\bfmul\b", text)
+    assert not re.search(r"\bvfn?m(add|sub)|\bfml[as]\b|\bfmadd\b", text)
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty cache on disk, and a process that has compiled nothing."""
+    monkeypatch.setenv("SPECTRALOPS_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(machine, "_loaded", {})
+    machine.stages.cache_clear()
+    yield tmp_path
+    machine.stages.cache_clear()
+
+
+def compiled_times(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A list that grows with every compilation."""
+    times: list[str] = []
+    compile_ = machine._optimised
+    monkeypatch.setattr(machine, "_optimised", lambda dtype, emit: (times.append(dtype), compile_(dtype, emit))[1])
+    return times
+
+
+def again() -> np.ndarray:
+    """Addresses, in what is like another process."""
+    machine._loaded.clear()
+    machine.stages.cache_clear()
+    return machine.stages(program())
+
+
+def test_code_is_compiled_once_and_found_on_disk(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = compiled_times(monkeypatch)
+    assert again().all()
+    assert again().all()
+    assert machine.stages(program()) is machine.stages(program())
+    assert times == [F32]
+    assert len(list(fresh.rglob("stencil-*.kernel"))) == 1
+
+
+def test_a_damaged_file_is_compiled_anew(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    again()
+    (file,) = fresh.rglob("stencil-*.kernel")
+    content = file.read_bytes()
+    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    times = compiled_times(monkeypatch)
+    again()
+    assert times == [F32]
+    assert file.read_bytes() == content
+
+
+def test_without_a_place_on_disk_each_process_compiles(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "cache_directory", lambda: None)
+    times = compiled_times(monkeypatch)
+    again()
+    again()
+    assert times == [F32, F32]
+
+
+def test_a_full_disk_is_no_error(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object, **options: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(machine.tempfile, "NamedTemporaryFile", full)
+    assert again().all()
+    assert not list(fresh.rglob("stencil-*.kernel"))
+
+
+# Pointwise terms compiled by numba.
+
+numba = pytest.importorskip("numba") if not _compiler.unavailable() else None
+
+
+@pytest.fixture
+def logistic():
+    return numba.njit(lambda u: u - u * u)
+
+
+@pytest.mark.parametrize("integrator", ["euler", "rk2", "ssprk3", "rk4"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_compiled_pointwise_terms_have_the_bits_of_numpy(
+    dtype: str, integrator: str, logistic, rng: np.random.Generator
+) -> None:
+    doubled = numba.njit(lambda u: 2.0 * u)  # float64 whatever u is
+    u, mask = rng.standard_normal((2, 9, 21)).astype(dtype), rng.random((9, 21)) > 0.3
+    terms = [so.Diffusion(0.5), so.Pointwise(logistic), so.Source(1.0), so.Pointwise(doubled)]
+    options = {"integrator": integrator, "steps": 3, "bc": (so.Hold(), so.Dirichlet(1.0)), "mask": mask}
+    ours, plain = (so.pde_step(u, 0.5, 0.05, terms, backend=backend, **options) for backend in ("cpu", "numpy"))
+    assert ours.tobytes() == plain.tobytes()
+
+
+def test_a_compiled_pointwise_term_is_run_by_default(logistic) -> None:
+    assert so.plan_pde_step((8,), F32, 1.0, 0.1, so.Pointwise(logistic)).backend == "cpu"
+
+
+def test_a_plain_function_runs_on_numpy() -> None:
+    terms = [so.Pointwise(lambda u: -u)]
+    assert so.plan_pde_step((8,), F32, 1.0, 0.1, terms).backend == "numpy"
+    with pytest.raises(
+        so.UnsupportedError,
+        match=r"'numpy' for this step: a Pointwise function in plain Python works on whole arrays; compile it",
+    ):
+        so.plan_pde_step((8,), F32, 1.0, 0.1, terms, backend="cpu")
+
+
+def test_a_compiled_function_of_arrays_runs_on_numpy() -> None:
+    terms = [so.Pointwise(numba.njit(lambda u: u / u.size))]
+    assert so.plan_pde_step((8,), F32, 1.0, 0.1, terms).backend == "numpy"
+    with pytest.raises(
+        so.UnsupportedError, match="numba cannot call the Pointwise function with one float32: Failed in"
+    ):
+        so.plan_pde_step((8,), F32, 1.0, 0.1, terms, backend="cpu")
+
+
+def test_pointwise_functions_are_compiled_once_and_forgotten_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pointwise, "KEPT", 2)
+    monkeypatch.setattr(pointwise, "_compile", lambda function, dtype: object())
+    monkeypatch.setattr(pointwise, "_known", type(pointwise._known)())
+    functions = [lambda u: u, lambda u: 2 * u, lambda u: 3 * u]
+    first = pointwise.compiled(functions[0], F32)
+    assert pointwise.compiled(functions[0], F32) is first
+    assert pointwise.compiled(functions[0], "float64") is not first
+    pointwise.compiled(functions[1], F32)
+    assert pointwise.compiled(functions[0], F32) is not first
