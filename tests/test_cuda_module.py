@@ -177,6 +177,18 @@ class TestWorkspace:
         assert get(101).size == 101
         assert cupy.log["allocated"] == [100, 101]
 
+    def test_much_of_it_is_not_kept_for_those_who_hold_it(self, get, cupy: SimpleNamespace) -> None:
+        scratch = launch.runner("op", SimpleNamespace()).scratch
+        first = get(100)
+        assert scratch(60) is first
+        assert scratch(launch.MOST_KEPT_BYTES) is scratch(launch.MOST_KEPT_BYTES)
+        large = scratch(launch.MOST_KEPT_BYTES + 1)
+        assert large.size == launch.MOST_KEPT_BYTES + 1
+        assert scratch(launch.MOST_KEPT_BYTES + 1) is not large
+        cupy.stream.capturing = True
+        kept = scratch(launch.MOST_KEPT_BYTES + 1)
+        assert any(memory is kept for memory in launch._captured)
+
     def test_is_one_per_stream_and_device(self, get, cupy: SimpleNamespace) -> None:
         first = get(100)
         cupy.stream.ptr = 2

@@ -80,6 +80,10 @@ class Runner(Protocol):
         """Bytes of scratch memory, valid until this thread asks again on this stream."""
         ...
 
+    def scratch(self, nbytes: int) -> Any:
+        """Like `workspace`, valid only as long as the caller holds it: much memory is given back to the pool."""
+        ...
+
 
 class _CudaRunner:
     """Launches through CuPy on its current device and stream, which `_arrays.on_device` has made the caller's."""
@@ -103,6 +107,9 @@ class _CudaRunner:
     def workspace(self, nbytes: int) -> Any:
         return _workspaces.get(nbytes)
 
+    def scratch(self, nbytes: int) -> Any:
+        return _workspaces.get(nbytes, keep=nbytes <= MOST_KEPT_BYTES)
+
 
 @lru_cache(maxsize=64)
 def _device(index: int) -> Device:
@@ -117,6 +124,10 @@ def _device(index: int) -> Device:
     )
 
 
+# More scratch memory than this is not kept for the next call if its user can do without.
+MOST_KEPT_BYTES = 64 << 20
+
+
 class _Workspaces(threading.local):
     """Scratch memory of this thread by device and stream: two threads never share one, nor do two streams.
 
@@ -129,7 +140,7 @@ class _Workspaces(threading.local):
         self._kept: OrderedDict[tuple[int, int], Any] = OrderedDict()
         self._epoch = _epoch
 
-    def get(self, nbytes: int) -> Any:
+    def get(self, nbytes: int, keep: bool = True) -> Any:
         import cupy
 
         if self._epoch != _epoch:
@@ -142,6 +153,8 @@ class _Workspaces(threading.local):
                 memory = cupy.empty(nbytes, np.uint8)
             _captured.append(memory)
             return memory
+        if not keep:
+            return cupy.empty(nbytes, np.uint8)
         key = (cupy.cuda.runtime.getDevice(), stream.ptr)
         memory = self._kept.pop(key, None)
         if memory is None or memory.size < nbytes:

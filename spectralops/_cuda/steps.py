@@ -71,7 +71,7 @@ def _march(runner: Runner, march: March, u: Any, fields: tuple[Any, ...], out: A
     again = len(passes) > 1 or passes[0].passes > 1
     if again or instances is not None:
         start = LINE_BYTES + table_bytes
-        memory = runner.workspace(start + (out.nbytes if again else 0))
+        memory = runner.scratch(start + (out.nbytes if again else 0))
         if again:
             spare = memory[start : start + out.nbytes].view(out.dtype).reshape(out.shape)
         if instances is not None:
@@ -123,7 +123,7 @@ class _Steps:
             return []
         itemsize = self.out.itemsize
         pitch = -(-self.out.size * itemsize // 256) * 256
-        memory = self.runner.workspace(count * pitch)
+        memory = self.runner.scratch(count * pitch)
         shape, dtype = self.out.shape, self.out.dtype
         return [memory[k * pitch :][: self.out.size * itemsize].view(dtype).reshape(shape) for k in range(count)]
 

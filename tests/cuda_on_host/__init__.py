@@ -126,7 +126,7 @@ class HostRunner:
         library = build(kernel.file, kernel.name, kernel.options)
         self.launched.append(kernel)
         kept = [_by_address(x) for x in arguments]
-        for k, (size, x) in enumerate((one, x) for (one, _, _), x in zip(kept, arguments, strict=True)):
+        for k, (size, _, _) in enumerate(kept):
             wanted = library.argument_size(k)
             assert size == wanted, f"{kernel.name}: argument {k} has {size} bytes, but must have {wanted}"
         assert library.argument_size(len(kept)) == 0, f"{kernel.name}: {len(kept)} arguments are too few"
@@ -148,6 +148,9 @@ class HostRunner:
             self._scratch = np.empty(nbytes, np.uint8)
         self._scratch.fill(0xFF)  # NaN
         return self._scratch
+
+    def scratch(self, nbytes: int) -> Any:
+        return self.workspace(nbytes)
 
 
 def _by_address(x: Any) -> tuple[int, int, Any]:
