@@ -416,8 +416,18 @@ def test_explain_says_why_the_engine_does_not_run(monkeypatch):
     few = plan_spectral_conv((1, 16, 4099), "float32", ArraySpec((1, 1, 4, 64), "complex64"))
     assert "runs: vector engine" in few.explain()
     assert (
-        "runs: vector engine" in plan_spectral_conv((1, 5000), "float64", ArraySpec((1, 1, 65), "complex64")).explain()
+        "runs: vector engine" in plan_spectral_conv((4, 5000), "float64", ArraySpec((4, 1, 65), "complex64")).explain()
     )
+    for shape, out_shape, runs in [
+        ((3, 1, 4096), None, False),
+        ((1, 1, 64), 4096, False),
+        ((4, 1, 4096), None, True),
+        ((3, 1, 4095), None, True),
+    ]:
+        plan = plan_spectral_conv(shape, "float32", ArraySpec((1, 1, 9), "complex64"), out_shape=out_shape)
+        assert ("long rows would leave most lanes of the vector engine idle" not in plan.explain()) is runs
+    pair = plan_spectral_conv((1, 4096), "float32", ArraySpec((1, 3, 9), "complex64"))
+    assert "(3 long rows would leave most lanes" in pair.explain()
     monkeypatch.setenv("SPECTRALOPS_NUMBA", "0")
     plan = plan_spectral_conv((5, 3, 64, 256), "float32", SOME, out_shape=(32, 200))
     assert (

@@ -25,6 +25,9 @@ MOST_AXES = 3
 # Beyond this length, with prime factors above 7, only products are left, which pay for so many modes.
 LONGEST_CHIRP = 4096
 MOST_PRODUCTS = 64
+# Of long rows, fewer than this leave most lanes idle.
+FEWEST_ROWS = 4
+LONG = 4096
 
 
 def spectral_conv(plan: SpectralConvPlan, x: Array, weight: Array, *, out: Array, workers: int) -> None:
@@ -95,6 +98,9 @@ def _uncovered(plan: AnyPlan) -> str:
         for n, m in zip(sizes, plan.modes, strict=True):
             if m > MOST_PRODUCTS and n > LONGEST_CHIRP and not is_smooth(n):
                 return f"length {n} has prime factors above 7 and is too long for the vector engine to transform"
+    rows = plan.batch * max(plan.channels)
+    if len(plan.axes) == 1 and rows < FEWEST_ROWS and max(max(sizes) for sizes in _sizes(plan)) >= LONG:
+        return f"{rows} long rows would leave most lanes of the vector engine idle"
     return ""
 
 

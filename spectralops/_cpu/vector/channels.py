@@ -108,7 +108,7 @@ def weight_gradient(layer: Layer, x: Array, gradient: Array, out: Array, workers
     workspace.give_back(memory)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _convolution(layer: Layer, strides: tuple[int, ...], conjugated: bool) -> Program:
     mixture = _mixture(layer, strides, conjugated)
     return Program(
@@ -116,7 +116,7 @@ def _convolution(layer: Layer, strides: tuple[int, ...], conjugated: bool) -> Pr
     )
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _gradient(layer: Layer) -> Program:
     mixture = _gradient_mixture(layer)
     return Program(

@@ -69,7 +69,7 @@ def folded_rows(n: int) -> tuple[int, int, int, int]:
     return pairs + middle, pairs, pairs - 1 + middle, pairs - 1
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def column_parts(n: int, highest: int, inverse: bool, dtype: str) -> tuple[Part, ...]:
     """The matrices of a column axis: sums of cosines and of minus sines forward, plain sums backward."""
     sizes = folded_rows(n)
@@ -87,7 +87,7 @@ def column_parts(n: int, highest: int, inverse: bool, dtype: str) -> tuple[Part,
     return tuple(parts)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def row_parts(
     n: int, m: int, low: int, halved: bool, folded: bool, imag: int, inverse: bool, dtype: str
 ) -> tuple[Part, ...]:

@@ -56,7 +56,7 @@ class Stage:
     gain: float  # the result is so many times the transform
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def stage(of: Grid, images: int, inverse: bool) -> Stage:
     """From the fields of so many images to their modes, or back."""
     steps = _steps(of, images, inverse)
