@@ -335,6 +335,21 @@ def on_device(function: Any, u: np.ndarray, *fields: np.ndarray, **options: Any)
     return function(cupy.asarray(u), *map(cupy.asarray, fields), **options).get()
 
 
+def wave_error(make: Any, n: int, terms: Any, integrator: str, order: float) -> float:
+    """Largest error of a wave that decays or travels for a time of 0.05, by steps whose own error does not show."""
+    h = 2 * np.pi / n
+    x = (np.arange(n) + 0.5) * h
+    diffuses = isinstance(terms[0], so.Diffusion)
+    dt = 0.2 * h * h if diffuses else 0.5 * h ** max(1.0, order / 3)
+    count = max(1, round(0.05 / dt))
+    dt = 0.05 / count
+    u = np.repeat(np.sin(x)[:, None], 8, axis=1)
+    found = so.pde_step(make(u), h, dt, terms, integrator=integrator, steps=count)
+    found = found.get() if hasattr(found, "get") else found
+    expected = np.exp(-0.05) * np.sin(x) if diffuses else np.sin(x - 0.05)
+    return float(np.abs(found - expected[:, None]).max())
+
+
 @pytest.mark.gpu
 class TestOnDevice:
     @pytest.mark.parametrize("bc", BOUNDARIES.values(), ids=BOUNDARIES)
@@ -408,6 +423,20 @@ class TestOnDevice:
         drift = abs(float(found.sum(dtype=np.float64)) - before) / before
         # Each step rounds each cell by half an eps at most, at random in float64, one-sided at worst.
         assert drift <= 10_000 * np.finfo(dtype).eps / 2
+
+    @pytest.mark.parametrize(
+        ("terms", "integrator", "order"),
+        [
+            ([so.Diffusion(1.0)], "euler", 2.0),
+            ([so.Advection((1.0, 0.0), "upwind3")], "ssprk3", 3.0),
+            ([so.Advection((1.0, 0.0), "weno5", "flux")], "ssprk3", 5.0),
+        ],
+        ids=["diffusion", "upwind3", "weno5"],
+    )
+    def test_orders_of_convergence(self, terms: Any, integrator: str, order: float) -> None:
+        cupy = pytest.importorskip("cupy")
+        errors = [wave_error(cupy.asarray, n, terms, integrator, order) for n in (64, 128)]
+        assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.1)
 
     def test_takes_the_kernels_by_default(self) -> None:
         cupy = pytest.importorskip("cupy")
