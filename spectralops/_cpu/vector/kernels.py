@@ -49,7 +49,7 @@ KERNELS: dict[str, tuple[str, str]] = {
         for lines in ("columns_even", "columns_pair", "rows_even", "rows_zero", "rows_complex")
         for way in ("kept", "spread")
     },
-    **{name: ("mixing", "qffffii") for name in ("mix", "mix_single", "gradient", "gradient_single")},
+    **dict.fromkeys(("mix", "mix_single", "gradient", "gradient_single"), ("mixing", "qffffii")),
     "copy_strip": ("direct", "qfiii"),
     **{f"sum_{kind}": ("direct", "qfffiii") for kind in ("rows", "taps", "channels")},
     "cut_window": ("windows", "qffi"),
@@ -57,7 +57,7 @@ KERNELS: dict[str, tuple[str, str]] = {
     **{f"filter_{name}": ("windows", "qffffii") for name in ("windows", "lines", "spectra")},
     "tile_in": ("tiles", "qfffqqi"),
     "tile_out": ("tiles", "qfffqqi"),
-    **{name: ("tiles", "qffffii") for name in ("tile_weights", "filter_tiles")},
+    **dict.fromkeys(("tile_weights", "filter_tiles"), ("tiles", "qffffii")),
     **{f"rows_{kind}": ("lines", "qfififffii") for kind in ("complex", "from_real", "to_real")},
     "columns_complex": ("lines", "qffffii"),
     "images": ("stages", "qfififfffii"),

@@ -36,7 +36,8 @@ def factorise(n: int, registers: int) -> tuple[int, ...]:
     """Radices of the passes, in order; `registers` is how many vectors the CPU holds.
 
     A butterfly of 8 keeps 16 vectors and its temporaries alive: it pays where there are 32 registers, or where all of a
-    group lies in the first-level cache; otherwise 4 is faster and 8 only replaces a last 4·2. The odd radices go last, where most of their visits need no twiddle factors.
+    group lies in the first-level cache; otherwise 4 is faster and 8 only replaces a last 4·2. The odd radices go last,
+    where most of their visits need no twiddle factors.
     """
     many = registers >= 32 or n <= SHORT
     odd: list[int] = []
