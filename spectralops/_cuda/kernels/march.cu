@@ -1,7 +1,7 @@
 // Several steps of a linear stencil of width 1, or of Burgers' equation, in one pass over memory.
 //
-// A warp owns a strip of 32 * V columns and marches along axis 0. For each of LEVELS time levels it keeps the last two
-// rows in registers: the row that arrives from the level below completes the next row of the level above. What lies
+// A warp owns a strip of 32 * V columns and marches along axis 0. For each of LEVELS time levels it keeps the last
+// three rows in registers, of which the one in the middle yields a row of the level above. What lies
 // within LEVELS cells of a strip's edge both neighbours compute, so that no warp waits for another. Neighbouring columns
 // come from the next lane; in three dimensions, rows of other warps come through shared memory.
 #include "march.cuh"
@@ -64,8 +64,8 @@ SOPS_DEVICE void march_strip(const T* u, T* out, const Grid<T, 2>& p, const Valu
         hold_columns<WALLS>(centre, next, columns, p);
         if (level < LEVELS - 1) {
           rows[level + 1 < LEVELS ? level + 1 : 0][k % 3] = next;
-        } else {
-          if (row >= first && row < last) columns.store(out + row * p.n[1], next, p.n[1]);
+        } else if (row >= first && row < last) {
+          columns.store(out + row * p.n[1], next, p.n[1]);
         }
       }
       rows[0][k % 3] = ahead[k % AHEAD];
