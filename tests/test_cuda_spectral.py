@@ -100,6 +100,9 @@ def test_rows_share_a_block() -> None:
     row = row_geometry(128, 4)
     assert row is not None
     assert row.threads == 128
+    long = row_geometry(5040, 4)
+    assert long is not None
+    assert (long.lines, long.threads <= 512) == (1, True)
     assert row_geometry(2**15, 4) is None
     assert row_geometry(2**15, 8) is None
 

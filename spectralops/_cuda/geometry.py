@@ -58,12 +58,12 @@ class Lines:
 
 def row_geometry(n: int, itemsize: int) -> Lines | None:
     """Several lines a block, None where one does not fit."""
-    found = passes(n, itemsize)
+    found = passes(n, itemsize, most_threads=MOST_THREADS)
     if found is None:
         return None
     fits = SHARED_BYTES // (found.padded * 2 * itemsize)
     lines = min(max(1, THREADS // found.threads), fits)
-    return Lines(found, lines) if lines and found.threads <= MOST_THREADS else None
+    return Lines(found, lines) if lines else None
 
 
 def column_geometry(n: int, itemsize: int, pairs: bool, shared_bytes: int = SHARED_BYTES) -> Lines | None:

@@ -108,6 +108,7 @@ def _factorisations(n: int, most: int) -> list[tuple[int, ...]]:
     return [(r, *rest) for r in RADICES if n % r == 0 for rest in _factorisations(n // r, most - 1)]
 
 
+@lru_cache(maxsize=64)
 def _arithmetic(radix: int) -> float:
     """Instructions a point of a butterfly in registers, roughly."""
     cost, n = 0.0, radix
@@ -129,40 +130,46 @@ def passes(n: int, itemsize: int, stride: int = 1, pairs: bool = False, most_thr
         return None if pairs else Passes((1,), 1, stride)
     if factors(n) is None:
         return None
-    best: tuple[float, Passes] | None = None
     points = POINTS[itemsize]
     fewest = next((k for k in range(1, MOST_PASSES + 1) if points**k >= n), MOST_PASSES)
-    for radices in _factorisations(n, min(fewest + 1, MOST_PASSES)):
-        if max(radices) > points:
+    orders = [order for order in _factorisations(n, min(fewest + 1, MOST_PASSES)) if max(order) <= points]
+    # Radices of much the same size are the rule; only lengths that have none such are searched through.
+    even = [order for order in orders if max(order) <= 4 * min(order)]
+    for some in (even, orders):
+        found = [way for order in some for way in _ways(order, points, stride, pairs, most_threads)]
+        if found:
+            return min(found, key=lambda way: way[0])[1]
+    return None
+
+
+def _ways(
+    radices: tuple[int, ...], points: int, stride: int, pairs: bool, most_threads: int
+) -> list[tuple[float, Passes]]:
+    """Costs of these radices with every number of threads that can hold the points."""
+    n = math.prod(radices)
+    butterflies = [n // r for r in radices]
+    if pairs and butterflies[0] % 2:
+        return []
+    found = []
+    for threads in _thread_counts(butterflies, -(-n // points), most_threads):
+        each = [-(-count // threads) for count in butterflies]
+        if pairs and (each[0] % 2 or butterflies[0] % threads):
             continue
-        butterflies = [n // r for r in radices]
-        if pairs and butterflies[0] % 2:
+        held = max(e * r for e, r in zip(each, radices, strict=True))
+        if held > points:
             continue
-        for threads in _thread_counts(butterflies, pairs):
-            each = [-(-count // threads) for count in butterflies]
-            if pairs and (each[0] % 2 or butterflies[0] % threads):
-                continue
-            held = max(e * r for e, r in zip(each, radices, strict=True))
-            if held > points or threads > most_threads:
-                continue
-            cost = 2 * LOAD * _waste(each[0], radices[0], threads, n)
-            if stride == 1:  # neighbouring threads read neighbouring points: fewer than a warp of them waste bandwidth
-                cost *= max(1.0, (32 / threads) ** 0.5)
-            for p, (e, r) in enumerate(zip(each, radices, strict=True)):
-                work = _arithmetic(r) + SHORT / r + (TWIDDLE if p else 0.0) + (EXCHANGE if p else 0.0)
-                cost += work * _waste(e, r, threads, n)
-            cost *= 1 + max(held, EASE) / 32  # registers in use keep other warps out
-            cost += 0.01 * radices[-1]  # of equals, the one that ends on a small radix was faster
-            if best is None or cost < best[0]:
-                best = cost, Passes(radices, threads, stride)
-    return None if best is None else best[1]
+        cost = 2 * LOAD * each[0] * radices[0]
+        if stride == 1:  # neighbouring threads read neighbouring points: fewer than a warp of them waste bandwidth
+            cost *= max(1.0, (32 / threads) ** 0.5)
+        for p, (e, r) in enumerate(zip(each, radices, strict=True)):
+            cost += (_arithmetic(r) + SHORT / r + (TWIDDLE + EXCHANGE if p else 0.0)) * e * r
+        cost *= threads / n * (1 + max(held, EASE) / 32)  # registers in use keep other warps out
+        # Of equals, the one that ends on a small radix was faster.
+        found.append((cost + 0.01 * radices[-1], Passes(radices, threads, stride)))
+    return found
 
 
-def _waste(each: int, radix: int, threads: int, n: int) -> float:
-    return each * radix * threads / n
-
-
-def _thread_counts(butterflies: list[int], pairs: bool) -> list[int]:
+def _thread_counts(butterflies: list[int], fewest: int, most: int) -> list[int]:
     """Thread counts worth trying: those that share out the butterflies of some pass evenly."""
     counts = {count // d for count in butterflies for d in range(1, 17) if count % d == 0}
-    return sorted(counts)
+    return sorted(count for count in counts if fewest <= count <= most)

@@ -114,8 +114,9 @@ def algorithm(plan: SpectralFilterPlan) -> str:
     radices = " x ".join("*".join(map(str, each.passes.radices)) for each in (*layout.columns, layout.row))
     if not layout.columns:
         return f"one kernel: forward, product and inverse in registers and shared memory, radices {radices}"
+    place = "a workspace" if plan.padded else "the result's own memory"
     form = {
-        "PAIRS": "two real rows as one complex row, the spectrum in the result's own memory",
+        "PAIRS": f"two real rows as one complex row, the spectrum in {place}",
         "HALF": "real rows one by one, half of their spectrum in a workspace",
         "FULL": "complex rows",
     }[layout.form]
