@@ -62,6 +62,8 @@ LAYERS = [
     ((3, 1, 4, 6), (20, 20), (3, 3), (1, 1), (1, 1), (2, 3), (16, 16)),
     ((1, 1, 2, 3), (20, 25), (2, 2), (1, 1), (1, 1), (-3, -4), (32, 40)),
     ((1, 1, 2, 3), (3, 70), (1, 7), (1, 1), (1, 1), (0, -3), (4, 24)),
+    ((1, 2, 1, 1), (70, 30), (3, 3), (1, 1), (15, 4), (-15, -4), (64, 24)),
+    ((1, 1, 40, 3), (20, 300), (3, 7), (1, 2), (1, 1), (-1, -3), (16, 64)),
 ]
 DTYPES = [("float32", "float32"), ("float64", "float64"), ("complex64", "complex64"), ("float64", "complex128"),
           ("complex128", "float64")]  # fmt: skip
@@ -250,7 +252,8 @@ class TestJobs:
         assert self.kind(results=(3, 20)) == "sum_taps"
         assert self.kind(results=(4, 20)) == "sum_rows"
         assert self.kind(stride=(2, 1)) == "sum_rows"
-        assert self.kind(dilation=(3, 1)) == "sum_rows"
+        assert self.kind(dilation=(5, 1)) == "sum_rows"
+        assert self.kind(dilation=(6, 1)) == "sum_taps"
         assert self.kind(stride=(2, 1), dilation=(3, 1)) == "sum_taps"
         assert self.kind(outputs=2) == "sum_channels"
 
@@ -259,6 +262,19 @@ class TestJobs:
         job = sum_job(geometry, 1, "float32")
         assert job.units == job.strips > 1
         assert job.memory < 2**16
+
+    def test_many_planes_are_copied_for_fewer_columns(self):
+        channels, outputs = tuple(range(512)), tuple(range(8))
+        geometry = Geometry(
+            (9, 4000), (7, 7), (0, 0), (1, 1), (1, 1), (3, 3994), (4000, 1), (3994, 1), channels, outputs
+        )
+        assert sum_job(geometry, 1, "float32").memory < 2**22
+
+    def test_far_taps_are_copied_for_many_rows(self):
+        geometry = Geometry((999, 50), (3, 3), (0, 0), (1, 1), (90, 1), (819, 48), (50, 1), (48, 1), (0,), (0,))
+        job = sum_job(geometry, 1, "float32")
+        assert job.kind == "sum_rows"
+        assert job.units <= 9
 
     def test_windows_along_an_axis(self):
         """100 results of 3 taps by windows of 20: at most 18 each, so 6 of 17; the first begins before the image."""

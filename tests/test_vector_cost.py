@@ -70,8 +70,9 @@ class TestDirect:
         area = 8 * 16 * 32
         assert cost.seconds == pytest.approx(model.CALL + area * (model.OUTPUT + 75 * model.ROW_TAP + 3 * model.COPY))
 
-    def test_holes_cost_nothing(self):
-        assert one(taps=(9, 9), held=(5, 5)).direct() == one().direct()
+    def test_holes_cost_copies(self):
+        more = one(taps=(9, 9), held=(5, 5)).direct().seconds - one().direct().seconds
+        assert more == pytest.approx(2 * 128 * 256 * model.COPY)
 
     def test_large_arrays_wait_for_memory(self):
         small, large = (one(batch=batch).direct().seconds - model.CALL for batch in (16, 17))

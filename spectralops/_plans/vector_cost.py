@@ -127,7 +127,9 @@ class Sums:
         shared = len(self.held) > 1 and self.held[-2] > 1 and rows >= 4
         summed = taps * self.products / self.parts
         area = math.prod(self.results[:-2]) * rows * _up(self.results[-1], BLOCK)
-        copies = self.inputs * math.prod(self.held[:-2]) * math.prod(self.results[:-2]) * rows * self.image[-1]
+        # Taps with holes between them reach far: more is copied.
+        apart = 1 if self.held == self.taps else 3
+        copies = apart * self.inputs * math.prod(self.held[:-2]) * math.prod(self.results[:-2]) * rows * self.image[-1]
         if channels > 2:
             near = self.inputs <= FEW_INPUTS
             each, rate = (CHANNEL_TAP if near else FAR_CHANNEL_TAP), self.rates.channels

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import product
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,8 @@ OUTPUTS, VECTORS = 4, 2
 # share a second-level cache.
 COPY_BYTES = 1 << 15
 COPIES_BYTES = 1 << 17
+# What the copy for a single row of results should not exceed.
+LARGEST_COPY = 1 << 20
 # Rows of the copy must not lie a multiple of a page apart: they would compete for the same sets of the cache.
 PAGE_BYTES = 4096
 LINE_BYTES = 64
@@ -57,20 +59,23 @@ class SumJob:
         (rows, columns), (stride, phases), (spread, gap) = g.results[-2:], g.stride[-2:], g.dilation[-2:]
         flat = self.kind == "sum_taps" and rows < OUTPUTS
         step = VECTORS * lanes * (OUTPUTS if flat else 1)
-        side = min(SIDE, -(-columns // step) * step)
+        planes = len(g.channels) * prod(g.taps[:-2])
+        extent = spread * (g.taps[-2] - 1) + 1
+        # Many planes are copied for fewer columns at a time.
+        most = LARGEST_COPY // (planes * extent * phases * item)
+        side = min(max(most, step) // step * step, SIDE, -(-columns // step) * step)
         reach = gap * (g.taps[-1] - 1)
         segment = -(-(side + reach // phases) // lanes) * lanes
         if segment * phases * item % PAGE_BYTES < LINE_BYTES:
             segment += LINE_BYTES // item
         line = segment * phases
-        planes = len(g.channels) * prod(g.taps[:-2])
-        extent = spread * (g.taps[-2] - 1) + 1
         spacing = spread if self.kind == "sum_rows" and stride == 1 else 1
         block = 1 if flat or self.kind == "sum_channels" else OUTPUTS * spacing
         bytes_ = COPIES_BYTES if self.kind == "sum_channels" else COPY_BYTES
         room = (bytes_ // (planes * line * item) - extent) // stride + 1
         most = -(-rows // block) * block
-        strip = min(most, max(block, room // block * block))
+        # At least half of what is copied for a single row: dilated taps reach far.
+        strip = min(most, max(block, room // block * block, extent // 2 // block * block))
         copied = (strip - 1) * stride + extent
         size = copied * line
         self.strips, self.leads = -(-rows // strip) * -(-columns // side), prod(g.results[:-2])
@@ -130,7 +135,8 @@ class SumJob:
 def _kind(g: Geometry) -> str:
     if len(g.outputs) > 1:
         return "sum_channels"
-    shares = g.taps[-2] > 1 and g.results[-2] >= OUTPUTS and 1 in (g.stride[-2], g.dilation[-2])
+    apart = g.dilation[-2] if g.stride[-2] == 1 else 1
+    shares = g.taps[-2] > 1 and g.results[-2] >= OUTPUTS * apart and 1 in (g.stride[-2], g.dilation[-2])
     return "sum_rows" if shares else "sum_taps"
 
 
@@ -145,26 +151,27 @@ def _slices(g: Geometry, planes: int, size: int, line: int) -> list[tuple[int, i
     ]
 
 
-def _leads(g: Geometry) -> list[int]:
+def _leads(g: Geometry) -> Any:
     """Where the planes of results begin."""
-    ranges = [range(0, n * step, step) for n, step in zip(g.results[:-2], g.target_strides[:-2], strict=True)]
-    return [sum(places) for places in product(*ranges)]
+    places = np.zeros((), np.int64)
+    for n, step in zip(g.results[:-2], g.target_strides[:-2], strict=True):
+        places = places[..., None] + np.arange(n) * step
+    return places.reshape(-1)
 
 
-def _planes(g: Geometry) -> list[list[int]]:
+def _planes(g: Geometry) -> Any:
     """Where the planes of the image begin that each plane of results needs: channel after channel, tap after tap."""
     d = len(g.image) - 2
-    found = []
-    for result in product(*(range(n) for n in g.results[:d])):
-        mine = []
-        for channel, tap in product(g.channels, product(*(range(k) for k in g.taps[:d]))):
-            places = [g.start[i] + g.stride[i] * result[i] + g.dilation[i] * tap[i] for i in range(d)]
-            inside = all(0 <= place < n for place, n in zip(places, g.image, strict=False))
-            mine.append(
-                channel + sum(p * s for p, s in zip(places, g.source_strides, strict=False)) if inside else f.MISSING
-            )
-        found.append(mine)
-    return found
+    places = np.array(g.channels, np.int64).reshape((1,) * d + (-1,) + (1,) * d)
+    exists = np.ones((1,) * (2 * d + 1), bool)
+    for axis in range(d):
+        taps = g.start[axis] + g.dilation[axis] * np.arange(g.taps[axis])
+        index = g.stride[axis] * np.arange(g.results[axis])[:, None] + taps
+        shape = [1] * (2 * d + 1)
+        shape[axis], shape[d + 1 + axis] = index.shape
+        places = places + (index * g.source_strides[axis]).reshape(shape)
+        exists = exists & ((index >= 0) & (index < g.image[axis])).reshape(shape)
+    return np.where(exists, places, f.MISSING).reshape(-1)
 
 
 @lru_cache(maxsize=256)
