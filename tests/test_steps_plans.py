@@ -663,3 +663,38 @@ def test_device_must_be_one():
     with pytest.raises(ValueError, match=r"^diffusion_step: device is 'tpu', but must be 'cpu' or 'cuda'$"):
         so.plan_diffusion_step((4,), "float64", 1.0, 0.1, 1.0, device="tpu")
     assert so.plan_diffusion_step((4,), "float64", 1.0, 0.1, 1.0, device="cuda:1").backend == "cuda"
+
+
+# The largest diffusivity of the computed cells.
+
+
+@pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray])
+@pytest.mark.parametrize("part", [1, 7, 1 << 15])
+def test_largest_diffusivity_in_parts(layout, part, monkeypatch, rng):
+    monkeypatch.setattr(step_arguments, "PART", part)
+    nu, mask = 0.1 + 0.1 * rng.random((9, 11)), rng.random((9, 11)) > 0.3
+    nu[~mask] = rng.choice([np.nan, -1.0, 9.0, np.inf], (~mask).sum())
+    nu[8, 5], mask[8, 5] = 0.25, True
+    plan = so.plan_diffusion_step((9, 11), "float64", 1.0, 0.1, layout(nu), mask=layout(mask))
+    assert plan.stable_dt == 1.0
+
+
+@pytest.mark.parametrize("land", [0.1, 9.0])
+def test_land_counts_only_where_it_is_no_land(land):
+    nu, mask = np.array([0.25, 0.2, land, 0.1]), np.array([True, True, False, True])
+    assert so.plan_diffusion_step((4,), "float64", 1.0, 0.1, nu, mask=mask).stable_dt == 2.0
+    assert so.plan_diffusion_step((4,), "float64", 1.0, 0.1, nu, mask=mask | True, on_unstable="ignore").stable_dt == (
+        2.0 if land < 1 else 1 / 18
+    )
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
+def test_a_bad_diffusivity_at_sea_is_refused(bad):
+    nu, mask = np.array([0.1, 0.2, bad, np.nan]), np.array([True, True, True, False])
+    with pytest.raises(ValueError, match=f"nu has the value {bad}, but must be finite and not negative"):
+        so.plan_diffusion_step((4,), "float64", 1.0, 0.1, nu, mask=mask)
+
+
+def test_diffusivities_on_land_alone_limit_nothing():
+    plan = so.plan_diffusion_step((2,), "float64", 1.0, 0.1, np.array([9.0, 9.0]), mask=np.array([False, False]))
+    assert plan.stable_dt == np.inf

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spectralops._cpu.stencil import layout
 from spectralops._cpu.stencil.layout import LAYERS, Job, Table
 from spectralops._cpu.stencil.machine import stages, sweep
 from spectralops._cpu.stencil.program import program_of
@@ -23,6 +22,8 @@ __all__ = ["advance", "in_words"]
 Array = np.ndarray[Any, Any]
 # Plans whose preparation is remembered.
 KEPT = 64
+# Offsets of a single grid.
+FIRST = np.zeros(1, np.int64)
 
 
 def advance(plan: StepPlan, u: Array, *fields: Array, out: Array, workers: int) -> None:
@@ -74,7 +75,9 @@ class Prepared:
     def __init__(self, plan: StepPlan) -> None:
         self.plan = plan
         geometry = plan.geometry
-        self.program, self.table = program_of(plan)
+        with np.errstate(all="ignore"):  # of numbers too large for the dtype, as the plain executor takes them
+            self.program, self.table = program_of(plan)
+            self.constants = None if self.table.varies else self._coefficients(())
         dims, ndim = len(geometry.axes), len(geometry.shape)
         self.last = tuple(range(ndim - dims, ndim))
         self.moved = geometry.axes != self.last
@@ -94,8 +97,9 @@ class Prepared:
         self.pointwise = [_rows_of(function, plan.compute) for function in plan.update.pointwise]
         self.functions = np.array([rows.address for rows in self.pointwise], np.int64)
         self.dt = np.array([plan.dt]).astype(plan.compute)
+        self.read = [0, *self.table.fields, *(() if geometry.mask is None else (geometry.mask,))]
         self.job = self._job()
-        self._passes: dict[int, list[Pass]] = {}
+        self.cell_bytes = self.frame.cell_bytes
 
     def _job(self) -> Array:
         """What every call tells the sweep."""
@@ -105,6 +109,8 @@ class Prepared:
         job[Job.WIDTHS : Job.WIDTHS + 3] = self.frame.widths
         job[Job.BUFFERS], job[Job.FIELDS], job[Job.POINTWISE] = program.buffers, program.fields, program.pointwise
         job[Job.SCRATCH], job[Job.MASKED] = program.scratch, program.masked
+        if self.constants is not None:
+            job[Job.COEFFICIENTS] = self.constants.ctypes.data
         first = 3 - self.frame.dims
         job[Job.HELD] = sum(
             1 << 2 * (first + axis) + side
@@ -141,48 +147,44 @@ class Prepared:
 
     def passes(self, workers: int) -> list[Pass]:
         """The passes for so many threads."""
-        found = self._passes.get(workers)
-        if found is None:
-            found = self._passes[workers] = passes(self.frame, self.plan.steps, workers)
-        return found
+        return passes(self.frame, self.plan.steps, workers)
 
     def run(self, arrays: tuple[Array, ...], out: Array, workers: int) -> None:
         """All passes, from u to out."""
         schedule = self.passes(workers)
         target = np.empty([out.shape[axis] for axis in self.order], out.dtype) if self.moved else out
-        coefficients = self._coefficients(arrays)
-        mask = self.plan.geometry.mask
-        read = [*self.table.fields, *(() if mask is None else (mask,))]
-        keep: list[Any] = []
-        entries = np.empty((1 + len(read), len(layout.Array)), np.int64)
-        for place, operand in enumerate((0, *read)):
-            entries[place] = self._entry(arrays[operand], keep)
+        keep: list[Any] = []  # what the job's addresses point to
+        entries = np.array([self._entry(arrays[operand], keep) for operand in self.read], np.int64)
         job = self.job.copy()
-        for place, array in zip((Job.ARRAYS, Job.COEFFICIENTS), (entries, coefficients), strict=True):
-            job[place] = array.ctypes.data
-        job[Job.COEFFICIENT_BYTES] = coefficients.strides[0] if len(coefficients) > 1 else 0
+        job[Job.ARRAYS] = entries.ctypes.data
+        if self.constants is None:
+            with np.errstate(all="ignore"):
+                coefficients = self._coefficients(arrays)
+            job[Job.COEFFICIENTS], job[Job.COEFFICIENT_BYTES] = coefficients.ctypes.data, coefficients.strides[0]
         spare = workspace.take(out.nbytes) if len(schedule) > 1 else None
         try:
             address = spare.address if spare else 0
+            result = 0
             for index, one in enumerate(schedule):
+                if index:
+                    entries[0] = self._entry_of(result, target.dtype.itemsize, keep)
                 result = target.ctypes.data if (len(schedule) - index) % 2 else address
                 job[Job.PITCH], job[Job.PLANE_PITCH] = one.layout.pitch, one.layout.plane_pitch
                 job[Job.BASE], job[Job.SIZE], job[Job.OUT] = one.layout.base, one.layout.size, result
-                self._run(one, job, workers)
-                entries[0] = self._entry_of(result, target.dtype.itemsize, keep)
+                self._run(one, job.ctypes.data, workers)
         finally:
             if spare is not None:
                 workspace.give_back(spare)
         if self.moved:
             np.copyto(out, target.transpose(np.argsort(self.order)))
 
-    def _run(self, one: Pass, job: Array, workers: int) -> None:
-        size = one.layout.size * self.frame.cell_bytes
+    def _run(self, one: Pass, job: int, workers: int) -> None:
+        size = one.layout.size * self.cell_bytes
 
         def part(first: int, end: int) -> None:
             buffer = workspace.take(size)
             try:
-                self.sweep(job.ctypes.data, one.items.ctypes.data, first, end, buffer.address)
+                self.sweep(job, one.address, first, end, buffer.address)
             finally:
                 workspace.give_back(buffer)
 
@@ -199,10 +201,11 @@ class Prepared:
 
     def _entry(self, array: Array, keep: list[Any]) -> list[int]:
         """Where an array lies, as (planes, rows, cells) of grids over which it is broadcast."""
-        whole = np.broadcast_to(array, self.plan.geometry.shape)
+        shape = self.plan.geometry.shape
+        whole = array if array.shape == shape else np.broadcast_to(array, shape)
         strides = [whole.strides[axis] for axis in self.order]
         inner = len(strides) - len(self.batch)
-        offsets = np.zeros(1, np.int64)
+        offsets = FIRST
         for n, stride in zip(self.batch, strides, strict=False):
             offsets = (offsets[:, None] + np.arange(n) * stride).reshape(-1)
         keep.append(offsets)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -99,10 +100,12 @@ class Pass:
 
     steps: int
     items: np.ndarray[Any, Any]
+    address: int  # of the items
     layout: Layout
     records: tuple[np.ndarray[Any, Any], ...]
 
 
+@lru_cache(maxsize=64)
 def passes(frame: Frame, steps: int, workers: int) -> list[Pass]:
     """The passes that advance all grids by a number of steps."""
     if frame.dims == 1:
@@ -216,4 +219,4 @@ def _pass(frame: Frame, steps: int, cuts: list[list[tuple[int, int]]], block: tu
     table = np.tile(np.array(items, np.int64), (frame.grids, 1))
     table[:, Item.GRID] = np.repeat(np.arange(frame.grids), len(items))
     largest = tuple(max(extent for _, extent, _ in tiles) for tiles in sides)
-    return Pass(steps, table, frame.layout(largest), tuple(records.values()))  # type: ignore[arg-type]
+    return Pass(steps, table, table.ctypes.data, frame.layout(largest), tuple(records.values()))  # type: ignore[arg-type]
