@@ -444,6 +444,16 @@ def test_factors_of_any_strides(host, rng) -> None:
 
 
 @on_host
+def test_functions_that_return_another_kind_at_each_call(host, rng) -> None:
+    x = rng.standard_normal((4, 6, 8)).astype("float32")
+    whole = 1 + rng.random((6, 5))
+    for value in (2.0, 2.0 + 0j, whole, whole[:1], whole[:, :1], whole + 0.5j):
+        expected = np.fft.irfft2(np.fft.rfft2(x) * value, s=(6, 8))
+        result = so.spectral_filter(x, lambda k0, k1, h=value: h, backend=BACKEND)
+        assert np.abs(result - expected).max() < 1e-5
+
+
+@on_host
 def test_functions_that_return_many_factors(host, rng) -> None:
     x = rng.standard_normal((4, 8)).astype("float32")
     parts = [1 + rng.random(5) for _ in range(5)]

@@ -269,12 +269,12 @@ KEPT_PROGRAMS = 256
 
 def _ready(plan: SpectralFilterPlan, symbol: tuple[Any, ...], runner: Runner, out: Any) -> Prepared:
     device = runner.device()
-    strides = tuple([value.strides for value in symbol])
-    key: Any = (id(plan), device.index, strides)
+    key: Any = (id(plan), device.index, tuple([value.strides for value in symbol]))
     if plan.transfer is not None and not _from_package(plan):
-        # Plans with a caller's function are made anew at each call, and the function must not live on here.
+        # Plans with a caller's function are made anew at each call, and the function must not live on here. What it
+        # returns may differ from call to call.
         plan = replace(plan, transfer=None)
-        key = (plan, device.index, strides)
+        key = (plan, device.index, tuple([(value.shape, value.strides, value.dtype.kind) for value in symbol]))
     found = _prepared.get(key)
     if found is None or (found.plan is not plan and found.plan != plan):
         found = _prepared[key] = Prepared(plan, symbol, device, namespace(out))
