@@ -138,3 +138,36 @@ def test_the_choice_loads_nothing() -> None:
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert output == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("lengths", "batch", "halved", "nanoseconds"),
+    [
+        ((16,), 9, True, 16 * 8.16),
+        ((15,), 9, True, 16 * 20.4),
+        ((16,), 9, False, 16 * 21.76),
+        ((16, 30), 3, True, 3 * (32 * 8.16 + 16 * 51.0)),
+        ((15, 30), 1, False, 2 * (32 * 10.2 + 8 * 51.0)),
+        ((16, 30, 2), 1, True, 64 * 8.16 + 16 * (2 * 51.0 + 30 * 0.68)),
+        ((1024,), 1, True, 0.6 * (32 * 54.4 + 32 * 54.4)),
+        ((1024,), 8, True, 8 * 1566.72),
+        ((2018,), 1, False, 2 * 10512.88 + 1009 * 0.68),
+    ],
+)
+def test_predicted_time_of_the_engine(lengths: tuple[int, ...], batch: int, halved: bool, nanoseconds: float) -> None:
+    """Units by hand: 8 costs 48 of 0.17 ns, 15 costs 120, 30 costs 300; whole groups of eight lanes are paid."""
+    assert choice._engine_filters(lengths, batch, 8, halved) == pytest.approx(nanoseconds)
+
+
+@pytest.mark.parametrize(
+    ("n", "scipy", "engine"),
+    [
+        (16, 0.38 * 128, 0.17 * 128),
+        (13, 0.38 * 280.8, 150 + 0.23 * 320),
+        (1009, 3 * 0.38 * 45056, 150 + 0.23 * 45056),
+    ],
+)
+def test_predicted_times_of_one_transform(n: int, scipy: float, engine: float) -> None:
+    """SciPy takes the cheaper of loops and Bluestein's three transforms; the engine has its own for what is rough."""
+    assert choice._scipy(n) == pytest.approx(scipy)
+    assert choice._engine(n) == pytest.approx(engine)
