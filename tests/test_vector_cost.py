@@ -53,15 +53,16 @@ class TestDirect:
         assert cost.seconds == pytest.approx(model.CALL + sums + 256 * inputs * model.COPY)
 
     @pytest.mark.parametrize(
-        ("is_complex", "products", "sums", "copies"),
-        [((True, False), 2, 2, 2), ((False, True), 2, 2, 1), ((True, True), 4, 4, 2)],
+        ("is_complex", "products", "sums", "apart"),
+        [((True, False), 2, 2, True), ((False, True), 2, 2, False), ((True, True), 4, 4, True)],
     )
-    def test_complex(self, is_complex, products, sums, copies):
+    def test_complex(self, is_complex, products, sums, apart):
         """Products of parts are counted; each part of a result is a sum over one or both parts of x."""
         cost = one(is_complex=is_complex).direct()
         area = 128 * 256
         assert cost.flops == 2 * products * area * 25
-        expected = area * (2 * model.OUTPUT + sums * 25 * model.ROW_TAP + copies * model.COPY)
+        copies = 2 * model.COPY_APART if apart else model.COPY
+        expected = area * (2 * model.OUTPUT + sums * 25 * model.ROW_TAP + copies)
         assert cost.seconds == pytest.approx(model.CALL + expected)
 
     def test_volumes_are_copied_for_every_plane_of_taps(self):
@@ -114,14 +115,11 @@ class TestWindows:
         assert cost.seconds == pytest.approx(model.FILTER_CALL + seconds)
         assert cost.flops == (2 * 24 + 2) * round(2.5 * size * 11) + 6 * 32 * 33 * 24
 
-    def test_far_windows(self):
-        near = one(rates=Rates())._by_windows((1024, 1024), 1)
-        far = one(rates=Rates())._by_windows((1024, 2048), 1)
-        assert near < far
-        size = 2**21
-        assert far == pytest.approx(
-            (1 + model.KNOWN) * size * (2 * model.FAR_LEVEL * 21 + 2 * model.COPY) + model.WINDOW_CALL
-        )
+    @pytest.mark.parametrize(("size", "far"), [(2**17, 0), (2**18, 0), (2**20, 0.5), (2**22, 1), (2**24, 1)])
+    def test_far_windows(self, size, far):
+        rate = model.LEVEL + far * (model.FAR_LEVEL - model.LEVEL)
+        each = size * (2 * rate * math.log2(size) + 2 * model.COPY)
+        assert one()._by_windows((2, size // 2), 1) == pytest.approx((1 + model.KNOWN) * each + model.WINDOW_CALL)
 
     def test_rows_side_by_side(self):
         """9 windows of each of 2 filters: two blocks of 8 each."""

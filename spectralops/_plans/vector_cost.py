@@ -25,14 +25,15 @@ CHANNEL_TAP = 0.022e-9  # the same where four output channels share what they re
 FAR_CHANNEL_TAP = 0.042e-9  # the same for many input channels, which leave the first-level cache
 COPY = 0.3e-9  # one float copied beside its neighbours, or from a window
 STREAM = 0.2e-9  # one float read from memory in a long row
+COPY_APART = 0.9e-9  # one float copied from between others: parts of complex numbers
 MEMORY = 0.35e-9  # one float from memory or to it
 LEVEL = 0.056e-9  # one float and one level log2 of the transform of a window that fits the second-level cache
-FAR_LEVEL = 0.085e-9  # one that leaves the caches
+FAR_LEVEL = 0.1e-9  # one that leaves all caches
 LINE_LEVEL = 0.045e-9  # one float and one level of a row among as many as there are lanes
 TILE_LEVEL = 0.085e-9  # one float and one level of a tile with channels in the lanes
 TRANSFORM_CALL = 70e-9  # one transform of a row or column of a tile, whatever its length
 WINDOW_CALL = 0.6e-6  # one window, whatever its size
-LINE_CALL = 0.35e-6  # the same for a row
+LINE_CALL = 0.05e-6  # the same for a row
 KNOWN = 0.3  # of the time that filters take: they are kept for the next call with the same kernel
 MIX = 0.02e-9  # one of the four multiply-adds of a complex product, eight operations in all counting as four
 WEIGHT = 0.5e-9  # one float of weights brought into the order of the tiles
@@ -44,6 +45,7 @@ ENGINE = "vector"
 VECTOR = 8  # floats in a vector
 BLOCK = 16  # results of a row that are summed at a time
 NEAR_BYTES = 2**22
+CACHE_BYTES = 2**20
 FEW_INPUTS = 32
 FAR_BYTES = 2**24
 KEPT_BYTES = 2**26
@@ -142,7 +144,7 @@ class Sums:
             each, rate = TAP, self.rates.taps
             results, area_copied = area * self.parts, copies
         sums = entries * self.outputs * results * (OUTPUT + each * summed)
-        moved = entries * (area_copied * COPY * self._element + MEMORY * self._traffic())
+        moved = entries * (area_copied * (2 * COPY_APART if self.is_complex[0] else COPY) + MEMORY * self._traffic())
         return Cost("direct", (), 2 * self.products * pairs, CALL + rate * self.width * (sums + moved), ENGINE)
 
     @property
@@ -216,7 +218,9 @@ class Sums:
             each = size * (2 * LINE_LEVEL * levels + 2 * COPY) + LINE_CALL / self.width
             own = filters * (GROUP_CALL + 10 * LINE_LEVEL * size * levels) / self.width
             return self.rates.lines * (blocks * each + own) + traffic
-        rate = LEVEL if 4 * self.width * size <= NEAR_BYTES else FAR_LEVEL
+        # Between the second-level cache and the memory, a window is ever more often waited for.
+        far = min(max(math.log2(4 * self.width * size / CACHE_BYTES) / math.log2(FAR_BYTES / CACHE_BYTES), 0.0), 1.0)
+        rate = LEVEL + far * (FAR_LEVEL - LEVEL)
         each = size * (2 * rate * levels + 2 * COPY)
         call = WINDOW_CALL / self.width
         return self.rates.windows * (windows * (each + call) + KNOWN * filters * each) + traffic
