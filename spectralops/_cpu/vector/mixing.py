@@ -201,11 +201,16 @@ def mix(job: Any, left: Any, right: Any, result: Any, scratch: Any, first: Any, 
         columns = (unit - group * tiles + 1) * at(job, RIGHTS) // tiles - tile
         here = min(modes, end * count) - begin * count
         factors = shift(floats(at(job, FACTORS), left), begin * count)
-        for q in range(columns):
-            for r in range(terms):
-                source = shift(right, r * term + (tile + q) * column + 2 * begin * count)
-                place = shift(scratch, (r * TILE_COLUMNS + q) * 2 * count)
-                lay_out_weights(source, here, factors, imag, place, step, 2 * term)
+        # In the order of memory: along the smaller stride first.
+        outer, inner, far, near = terms, columns, term, column
+        row, place = TILE_COLUMNS * 2 * count, 2 * count
+        if abs(term) < abs(column):
+            outer, inner, far, near = columns, terms, column, term
+            row, place = place, row
+        for i in range(outer):
+            for j in range(inner):
+                source = shift(right, i * far + j * near + tile * column + 2 * begin * count)
+                lay_out_weights(source, here, factors, imag, shift(scratch, i * row + j * place), step, 2 * far)
         for block in range(begin, end):
             mix_tiles(
                 shift(left, block * at(job, LEFT_BLOCK)), at(job, LEFT_ROW), at(job, LEFT_TERM),
