@@ -310,6 +310,15 @@ class TestStages:
         assert stages.values["stride"].tolist() == [6, 1]
         assert stages.values["rows"] == 4
 
+    def test_coefficients_of_each_grid_are_formed_by_a_thread_each(self) -> None:
+        nu = np.ones((300, 1, 1), np.float32)
+        plan = so.plan_diffusion_step((300, 4, 8), "float32", 1.0, 0.1, nu, device="cuda")
+        march = March(plan, (nu.astype(np.float64),))
+        assert march.instances is not None
+        assert (march.instances.kernel.grid, march.instances.kernel.block) == ((3,), (128,))
+        assert march.instances.values["rows"] == 300
+        assert march.instances.operands == (1,)
+
     def test_ghosts(self) -> None:
         plan = step_plan((4, 6), bc=((so.Dirichlet(1.0), so.Reflect()), so.Periodic()))
         ghosts = Stages(plan, Layout.of((4, 6), (0, 1), ())).values["ghosts"]
