@@ -1,7 +1,7 @@
 """spectral_filter and spectral_conv against the plain scipy.fft pipeline over sizes, batches, modes and dtypes.
 
-Each point is the median over interleaved pairs of calls, one thread each; calls shorter than a fifth of a millisecond
-are repeated to that within each of a pair.
+Each point is the median over interleaved pairs of calls, one thread each, in processor time, on which other processes
+bear less; calls shorter than a fifth of a millisecond are repeated to that within each of a pair.
 """
 
 from __future__ import annotations
@@ -77,15 +77,15 @@ def pairs(ours: Callable[[], Any], theirs: Callable[[], Any]) -> tuple[float, fl
     """Median ratio of `theirs` over `ours`, and median times."""
 
     def timed(call: Callable[[], Any], count: int) -> float:
-        start = time.perf_counter()
+        start = time.process_time()
         for _ in range(count):
             call()
-        return (time.perf_counter() - start) / count
+        return (time.process_time() - start) / count
 
     counts = []
     for call in (ours, theirs):
         timed(call, 2)
-        counts.append(max(1, math.ceil(SHORTEST / timed(call, 2))))
+        counts.append(max(1, math.ceil(SHORTEST / max(timed(call, 2), 1e-7))))
     times = []
     for turn in range(PAIRS):
         order = (0, 1) if turn % 2 else (1, 0)
