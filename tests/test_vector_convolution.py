@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -186,6 +187,20 @@ def test_rows_by_any_number_of_workers(rng, kernels, workers):
     for out, count in zip(outs, (1, workers), strict=True):
         filter_windows(x, taps, out, extent, count)
     assert np.array_equal(*outs)
+
+
+def test_many_calls_at_once(rng):
+    """Python threads share jobs and kept filters, never memory."""
+    layers = [
+        (random_array(rng, (3, 1, inputs, 50, 61), "float32"), random_array(rng, (1, outputs, inputs, 5, 5), "float32"))
+        for inputs, outputs in ((1, 1), (3, 5), (1, 1), (3, 5)) * 3
+    ]
+    expected = [layer_results(x, weight, 1) for x, weight in layers]
+    prepared.clear()
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda layer: layer_results(*layer, 2), layers))
+    for alone, together in zip(expected, found, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(alone, together, strict=True))
 
 
 @pytest.mark.parametrize("bytes_", [1, 3000])
