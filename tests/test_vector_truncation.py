@@ -22,20 +22,26 @@ def forget() -> None:
     channels._gradient.cache_clear()
 
 
-@pytest.fixture(params=["product", "fft"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch):
-    """All axes transformed in one way, whatever the cost model says, with garbage in fresh memory."""
+@pytest.fixture
+def garbage(monkeypatch: pytest.MonkeyPatch):
+    """Fresh memory full of NaN."""
 
     def poisoned(size: int) -> workspace.Buffer:
         owner = np.full(size + 64, 0xFF, np.uint8)  # NaN in every precision
         return workspace.Buffer(workspace.padded(owner.ctypes.data), size, owner)
 
-    monkeypatch.setattr(truncation, "ways", lambda of: (request.param,) * len(of.sizes))
     monkeypatch.setattr(workspace, "take", poisoned)
     monkeypatch.setattr(workspace, "give_back", lambda buffer: None)
     forget()
-    yield request.param
+    yield
     forget()
+
+
+@pytest.fixture(params=["product", "fft"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, garbage: None) -> str:
+    """All axes transformed in one way, whatever the cost model says."""
+    monkeypatch.setattr(truncation, "ways", lambda of: (request.param,) * len(of.sizes))
+    return request.param
 
 
 def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
@@ -91,6 +97,18 @@ def test_every_way_agrees_with_dense_sums(sizes, targets, modes, dtype, way, rng
     assert close(plan(x, weight), exact(wide(x), weight.astype(complex)), dtype)
     y = values(rng, plan.out_shape, dtype)
     assert close(plan.adjoint()(y, weight), exact.adjoint()(wide(y), weight.astype(complex)), dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "complex128"])
+@pytest.mark.parametrize(("sizes", "targets", "modes"), [((15,), (12,), (5,)), ((9, 12), (8, 14), (3, 5))], ids=str)
+@pytest.mark.parametrize("first", ["product", "fft"])
+def test_grids_may_be_transformed_in_different_ways(first, sizes, targets, modes, dtype, rng, monkeypatch, garbage):
+    """What one way leaves unwritten, the other one must not read."""
+    second = {"product": "fft", "fft": "product"}[first]
+    monkeypatch.setattr(truncation, "ways", lambda of: (first if of.sizes == sizes else second,) * len(of.sizes))
+    x, weight = values(rng, (2, 3, *sizes), dtype), values(rng, (3, 2, *modes), "complex128")
+    result = spectral_conv(x, weight, out_shape=targets)
+    assert close(result, spectral_conv(wide(x), weight, out_shape=targets, backend="reference"), dtype)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "complex128"])

@@ -95,9 +95,7 @@ from_negative = _from("from_negative", lambda _, n: (n, (n[1], -n[0])))
 
 
 @vector_op
-def to_blocks(
-    e: Emitter, dense: Value, imag: Value, modes: Value, count: Value, blocks: Value, step: Value
-) -> None:
+def to_blocks(e: Emitter, dense: Value, imag: Value, modes: Value, count: Value, blocks: Value, step: Value) -> None:
     """Modes of one image to blocks of real and imaginary parts, `step` apart; zeros beyond them.
 
     Zeros, since an inverse by products may run over what lies there, where a NaN of an earlier call could be.
