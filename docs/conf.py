@@ -21,8 +21,8 @@ myst_heading_anchors = 3
 numpydoc_show_class_members = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
-# The face for PyTorch is documented where PyTorch is not installed, too.
-autodoc_mock_imports = [] if find_spec("torch") else ["torch"]
+# The faces for other libraries are documented where these are not installed, too.
+autodoc_mock_imports = [name for name in ("torch", "xarray", "pandas") if not find_spec(name)]
 default_role = "code"
 
 # In docstrings |k| is an absolute value, as anyone would read it; reStructuredText takes it for a substitution.
