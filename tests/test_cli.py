@@ -103,7 +103,7 @@ class TestInfo:
         monkeypatch.setattr(info, "LIBRARIES", ())
         command_line.main(["info"])
         line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("  spectral_filter"))
-        assert line.split(maxsplit=1)[1] == "cpu, numpy, cupy, reference"
+        assert line.split(maxsplit=1)[1] == "cpu, numpy, cuda, cupy, reference"
 
     def test_no_device(self, monkeypatch: pytest.MonkeyPatch) -> None:
         runtime = SimpleNamespace(getDeviceCount=lambda: 0)

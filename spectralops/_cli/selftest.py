@@ -38,10 +38,6 @@ def _filter(function: Any, x: Any, **tail: Any) -> Any:
     return function(x, so.transfer.gaussian(1.5), spacing=(0.5, 0.7), **tail)
 
 
-def _sink(u: Any) -> Any:
-    return -u
-
-
 CHECKS = (
     Check("spectral_filter", ((3, 12, 15),), _filter),
     Check(
@@ -49,6 +45,11 @@ CHECKS = (
     ),
     Check("spectral_conv", ((2, 3, 8, 9), (3, 4, 4, 3)), lambda f, x, w, **tail: f(x, w, **tail), (1,)),
     Check("spectral_conv", ((2, 3, 16), (3, 5)), lambda f, x, w, **tail: f(x, w, depthwise=True, **tail), (1,)),
+    Check(
+        "spectral_conv_weight_gradient",
+        ((2, 3, 8, 9), (2, 4, 8, 9)),
+        lambda f, x, g, **tail: f(x, g, (4, 3), **tail),
+    ),
     Check("fourier_resample", ((2, 8, 10),), lambda f, x, **tail: f(x, (12, 7), **tail)),
     Check(
         "fft_conv2d",
@@ -67,7 +68,7 @@ CHECKS = (
     Check(
         "pde_step",
         ((12, 10),),
-        lambda f, u, **tail: f(u, 1.0, 0.1, (so.Diffusion(0.5), so.Pointwise(_sink)), integrator="rk4", **tail),
+        lambda f, u, **tail: f(u, 1.0, 0.1, (so.Diffusion(0.5), so.Source(0.3)), integrator="rk4", **tail),
         growth=4,
     ),
     Check("diffusion_filter", ((16, 18),), lambda f, u, **tail: f(u, 4.0, 1.0, **tail), growth=16),
