@@ -170,10 +170,10 @@ class TestTiles:
         )
 
     @pytest.mark.parametrize(
-        ("outputs", "known", "memory"), [(56, model.KNOWN, 0), (64, model.KNOWN, 2), (256, 1.0, 2)]
+        ("outputs", "known", "memory"), [(24, model.KNOWN, 0), (40, model.KNOWN, 2), (256, 1.0, 2)]
     )
     def test_many_weights_come_from_memory(self, outputs, known, memory):
-        """15, 17 and 69 MB of factors: in cache, read for every four of 8 tiles, and not even kept."""
+        """6, 11 and 69 MB of factors: in cache, read for every four of 8 tiles, and not even kept."""
         seconds = one(image=(8, 8), results=(8, 8), inputs=16, outputs=outputs)._by_tiles((64, 64), 8)
         size, bins = 64 * 64, 64 * 33
         calls = model.TRANSFORM_CALL / 8 * (64 + 33)

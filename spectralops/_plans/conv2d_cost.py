@@ -24,10 +24,10 @@ from spectralops._plans.transform import fast_size, fft_flops
 
 __all__ = ["Channels"]
 
-GATHER = 0.5e-9  # one float copied into the columns of a matrix product
+GATHER = 0.7e-9  # one float copied into the columns of a matrix product
 REORDER = 1.5e-9  # one float copied from frequencies last to frequencies first, or back
 REORDER_WEIGHT = 6e-9  # the same for weights, whose frequencies lie farther apart
-GEMM = 0.022e-9  # one multiply-add of floats in a large matrix product
+GEMM = 0.03e-9  # one multiply-add of floats in a large matrix product
 SMALL_GEMM = 0.15e-6  # one of many small matrix products, beyond its arithmetic
 COLUMNS_CALL = 30e-6  # the calls around one block of columns
 

@@ -48,6 +48,7 @@ NEAR_BYTES = 2**22
 CACHE_BYTES = 2**20
 FEW_INPUTS = 32
 FAR_BYTES = 2**24
+WEIGHTS_BYTES = 2**23
 KEPT_BYTES = 2**26
 TOGETHER = 4  # tiles that share what they read of the weights
 SHORTEST = 16  # shortest transform of the last axis
@@ -241,7 +242,7 @@ class Sums:
         # Few rows of a kernel are not zeros: its transform takes half the time.
         weights = inputs * _up(outputs, VECTOR) * (0.5 * TILE_LEVEL * levels * size + 2 * WEIGHT * bins)
         factors, moved = 2 * inputs * _up(outputs, VECTOR) * bins, 0.0
-        if 4 * self.width * factors > FAR_BYTES:
+        if 4 * self.width * factors > WEIGHTS_BYTES:
             # Weights come from memory for every few tiles.
             moved = STREAM * factors * -(-windows // TOGETHER)
         known = KNOWN if 4 * self.width * factors <= KEPT_BYTES else 1.0
