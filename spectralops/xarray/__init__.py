@@ -8,6 +8,7 @@ mirrors. Coordinates, order of dimensions, precision, name and attributes come b
 from spectralops.xarray._grid import EARTH_RADIUS, Axis, GridLayout, grid_layout
 from spectralops.xarray.accessor import SpectralAccessor
 from spectralops.xarray.calculus import derivative, inverse_laplacian, laplacian, vorticity_divergence
+from spectralops.xarray.diffusion import cell_area, diffuse
 from spectralops.xarray.filters import bandpass, convolve, gaussian, highpass, lowpass
 from spectralops.xarray.gains import response
 from spectralops.xarray.spectra import power_spectrum
@@ -18,8 +19,10 @@ __all__ = [
     "GridLayout",
     "SpectralAccessor",
     "bandpass",
+    "cell_area",
     "convolve",
     "derivative",
+    "diffuse",
     "gaussian",
     "grid_layout",
     "highpass",

@@ -17,7 +17,16 @@ from spectralops.convolution import convolve
 from spectralops.spectral import spectral_filter
 from spectralops.xarray._grid import Axis, GridLayout
 
-__all__ = ["Convolution", "Derivative", "Filter", "InverseLaplacian", "Laplacian", "WindDerivative", "working"]
+__all__ = [
+    "Convolution",
+    "Derivative",
+    "Filter",
+    "InverseLaplacian",
+    "Laplacian",
+    "WindDerivative",
+    "device_array",
+    "working",
+]
 
 
 def working(x: Any) -> Any:
@@ -48,7 +57,7 @@ def extended(x: Any, axis: Axis, layout: GridLayout, parity: int = 1) -> Any:
     return xp.concat([x, beyond if parity == 1 else -beyond], axis=axis.number)
 
 
-def _array(values: np.ndarray[Any, Any], like: Any) -> Any:
+def device_array(values: np.ndarray[Any, Any], like: Any) -> Any:
     """Host values beside an array, in its precision if they are real."""
     xp = compat.array_namespace(like)
     single = like.dtype in (np.float32, np.complex64)
@@ -80,7 +89,7 @@ def smoothed(x: Any, layout: GridLayout, symbol: Any) -> Any:
         if axis.kind == "longitude":
             half = wide.dtype.kind != "c"
             k = _row_wavenumbers(axis, layout, wide.shape[axis.number], half)
-            gains = _array(np.asarray(symbol(k), dtype=np.float64), wide)
+            gains = device_array(np.asarray(symbol(k), dtype=np.float64), wide)
             wide = spectral_filter(wide, gains, axes=axis.number)
         else:
             wide = spectral_filter(wide, symbol, spacing=axis.spacing, axes=axis.number)
@@ -168,7 +177,7 @@ class Convolution:
             y = xp.take(wide, xp.asarray(places, device=compat.device(x)), axis=axis.number)
         axes = [axis.number for axis in self.layout.axes]
         upward = np.transpose(values, np.argsort(axes))
-        return convolve(y, _array(upward, x), mode="valid", axes=sorted(axes))
+        return convolve(y, device_array(upward, x), mode="valid", axes=sorted(axes))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,7 +243,7 @@ def _one_sided(x: Any, points: np.ndarray[Any, Any], number: int, order: int) ->
     values = [xp.take(x, xp.asarray(first + k, device=compat.device(x)), axis=number) for k in range(3)]
     # All weights add up to zero: in differences, a large constant costs no digits.
     low, high = values[0] - values[1], values[2] - values[1]
-    return _array(weight_a.reshape(shape), x) * low + _array(weight_c.reshape(shape), x) * high
+    return device_array(weight_a.reshape(shape), x) * low + device_array(weight_c.reshape(shape), x) * high
 
 
 def over_cosine(x: Any, layout: GridLayout, latitude: Axis | None, method: str, parity: int) -> Any:
@@ -245,7 +254,7 @@ def over_cosine(x: Any, layout: GridLayout, latitude: Axis | None, method: str, 
     xp = compat.array_namespace(x)
     cosines = np.asarray(layout.cosines())
     pole = cosines < 1e-9
-    y = x / _array(np.where(pole, 1.0, cosines), x)
+    y = x / device_array(np.where(pole, 1.0, cosines), x)
     if not pole.any():
         return y
     limit: Any = np.nan
@@ -253,7 +262,7 @@ def over_cosine(x: Any, layout: GridLayout, latitude: Axis | None, method: str, 
         slope = along(x, latitude, layout, 1, method, parity) * layout.radius
         assert layout.latitude_number is not None
         sines = layout.along(layout.latitude_number, np.sin(np.deg2rad(layout.latitudes)))
-        limit = slope / _array(np.where(pole, -sines, 1.0), x)
+        limit = slope / device_array(np.where(pole, -sines, 1.0), x)
     return xp.where(xp.asarray(pole, device=compat.device(x)), limit, y)
 
 
@@ -276,7 +285,7 @@ class Derivative:
             else:
                 cosines = np.asarray(self.layout.cosines())
                 squared = np.where(cosines < 1e-9, np.nan, cosines**2)
-                y = y / _array(squared, work)
+                y = y / device_array(squared, work)
         return y.astype(x.dtype) if x.dtype == np.float16 else y
 
 
@@ -297,14 +306,14 @@ class Laplacian:
         for axis, method in zip(self.layout.axes, self.methods, strict=True):
             second = along(work, axis, self.layout, 2, method)
             if axis.kind == "longitude":
-                second = second / _array(np.where(pole, 1.0, cosines**2), work)
+                second = second / device_array(np.where(pole, 1.0, cosines**2), work)
             elif axis.kind == "latitude":
                 meridional = second
                 tangents = np.where(
                     pole, 0.0, np.tan(np.deg2rad(self.layout.along(axis.number, self.layout.latitudes)))
                 )
                 slope = along(work, axis, self.layout, 1, method)
-                second = second - _array(tangents / self.layout.radius, work) * slope
+                second = second - device_array(tangents / self.layout.radius, work) * slope
             y = y + second
         if pole.any():
             limit: Any = np.nan
@@ -344,7 +353,7 @@ class WindDerivative:
             return along(across, x, self.layout, 1, in_x) + sign * along(upward, y, self.layout, 1, in_y)
         xp = compat.array_namespace(u)
         cosines = np.asarray(self.layout.cosines())
-        rows = along(upward * _array(cosines, u), y, self.layout, 1, in_y)
+        rows = along(upward * device_array(cosines, u), y, self.layout, 1, in_y)
         total = along(across, x, self.layout, 1, in_x) + sign * rows
         over = y if y.edge == "pole" else None
         result = over_cosine(total, self.layout, over, in_y, -1)

@@ -8,7 +8,7 @@ from typing import Any
 
 import xarray as xr
 
-from spectralops.xarray import calculus, filters, spectra
+from spectralops.xarray import calculus, diffusion, filters, spectra
 
 __all__ = ["SpectralAccessor"]
 
@@ -49,6 +49,7 @@ class SpectralAccessor:
     bandpass = _method(filters.bandpass)
     gaussian = _method(filters.gaussian)
     convolve = _method(filters.convolve)
+    diffuse = _method(diffusion.diffuse)
     derivative = _method(calculus.derivative)
     laplacian = _method(calculus.laplacian)
     inverse_laplacian = _method(calculus.inverse_laplacian)

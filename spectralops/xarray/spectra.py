@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+import array_api_compat as compat
 import numpy as np
 import xarray as xr
 
@@ -169,6 +170,7 @@ def _name(axis: Axis) -> str:
 def _power(x: Any, options: Mapping[str, Any], orders: Sequence[np.ndarray[Any, Any]]) -> Any:
     """The spectrum with rising wavenumbers along its last axes."""
     power = _power_spectrum(x, **options).power
+    xp = compat.array_namespace(power)
     for axis, order in enumerate(orders, start=-len(orders)):
-        power = power.take(order, axis=axis)
+        power = xp.take(power, xp.asarray(order, device=compat.device(power)), axis=axis)
     return power
