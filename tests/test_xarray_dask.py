@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -82,6 +84,13 @@ def test_names_are_the_same_for_the_same_call() -> None:
     lazy = field().chunk(time=2)
     first, second, other = (sx.lowpass(lazy, w) for w in ("3000 km", "3000 km", "2000 km"))
     assert first.data.name == second.data.name != other.data.name
+
+
+@pytest.mark.parametrize("name", ["highpass-skipna", "convolve", "laplacian", "vorticity", "rings"])
+def test_lazy_results_travel(name) -> None:
+    y = CALLS[name](field().chunk(time=2))
+    with dask.config.set(scheduler="synchronous"):
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(y)).compute(), y.compute())
 
 
 def test_threads_give_the_same_bits() -> None:

@@ -119,9 +119,10 @@ def test_descending_latitude_gives_the_same(rng, name) -> None:
 
 @pytest.mark.parametrize("name", FILTERS)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int16"])
-def test_dtype(rng, name, dtype) -> None:
+@pytest.mark.parametrize("skipna", [False, True])
+def test_dtype(rng, name, dtype, skipna) -> None:
     u = (8 * globe(rng)).astype(dtype)
-    y = FILTERS[name](u)
+    y = FILTERS[name](u, skipna=skipna)
     assert y.dtype == ("float64" if dtype == "int16" else dtype)
     tolerance = {"float32": 1e-5, "float64": 1e-13, "float16": 2e-2, "int16": 1e-13}[dtype]
     np.testing.assert_allclose(y, FILTERS[name](u.astype("float64")), atol=tolerance, rtol=tolerance)

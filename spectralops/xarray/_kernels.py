@@ -12,7 +12,7 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
-from spectralops import transfer
+from spectralops import _arrays, transfer
 from spectralops.convolution import convolve
 from spectralops.spectral import spectral_filter
 from spectralops.xarray._grid import Axis, GridLayout
@@ -25,19 +25,33 @@ __all__ = [
     "Laplacian",
     "WindDerivative",
     "device_array",
+    "stored",
     "working",
 ]
 
 
 def working(x: Any) -> Any:
     """The array in the dtype in which it is computed: integers in float64, 16-bit floats in float32."""
-    if x.dtype.kind in "biu":
-        return x.astype(np.float64)
-    return x.astype(np.float32) if x.dtype == np.float16 else x
+    xp = compat.array_namespace(x)
+    name = _arrays.dtype_name(x.dtype)
+    if name.startswith(("bool", "int", "uint")):
+        return xp.astype(x, xp.float64)
+    return xp.astype(x, xp.float32) if name == "float16" else x
+
+
+def stored(y: Any, like: Any) -> Any:
+    """The result in 16 bits if the array was."""
+    half = _arrays.dtype_name(like.dtype) == "float16"
+    return compat.array_namespace(y).astype(y, like.dtype) if half else y
+
+
+def is_complex(x: Any) -> bool:
+    """Whether an array is complex."""
+    return _arrays.dtype_name(x.dtype).startswith("complex")
 
 
 def _window(x: Any, number: int, start: int, stop: int) -> Any:
-    return x[(slice(None),) * number + (slice(start, stop),)]
+    return x[(slice(None),) * number + (slice(start, stop), ...)]
 
 
 def extended(x: Any, axis: Axis, layout: GridLayout, parity: int = 1) -> Any:
@@ -60,7 +74,7 @@ def extended(x: Any, axis: Axis, layout: GridLayout, parity: int = 1) -> Any:
 def device_array(values: np.ndarray[Any, Any], like: Any) -> Any:
     """Host values beside an array, in its precision if they are real."""
     xp = compat.array_namespace(like)
-    single = like.dtype in (np.float32, np.complex64)
+    single = _arrays.dtype_name(like.dtype) in ("float32", "complex64")
     names = ("complex64", "complex128") if values.dtype.kind == "c" else ("float32", "float64")
     return xp.asarray(values, dtype=getattr(xp, names[0 if single else 1]), device=compat.device(like))
 
@@ -87,7 +101,7 @@ def smoothed(x: Any, layout: GridLayout, symbol: Any) -> Any:
     for axis in sorted(layout.axes, key=lambda axis: axis.kind != "longitude"):
         wide = extended(y, axis, layout)
         if axis.kind == "longitude":
-            half = wide.dtype.kind != "c"
+            half = not is_complex(wide)
             k = _row_wavenumbers(axis, layout, wide.shape[axis.number], half)
             gains = device_array(np.asarray(symbol(k), dtype=np.float64), wide)
             wide = spectral_filter(wide, gains, axes=axis.number)
@@ -113,7 +127,7 @@ class Filter:
         y = work if self.keep is None else self._low(work, self.keep)
         if self.less is not None:
             y = y - self._low(work, self.less)
-        return y.astype(x.dtype) if x.dtype == np.float16 else y
+        return stored(y, x)
 
     def _low(self, x: Any, symbol: Any) -> Any:
         apply = _Smoothed(self.layout, symbol)
@@ -138,7 +152,7 @@ def normalised(x: Any, apply: Callable[[Any], Any], layout: GridLayout, min_weig
     valid = ~xp.isnan(x)
     zero = xp.zeros_like(x)
     total = apply(xp.where(valid, x, zero))
-    ones = xp.astype(valid, xp.real(zero).dtype if x.dtype.kind == "c" else x.dtype)
+    ones = xp.astype(valid, xp.real(zero).dtype if is_complex(x) else x.dtype)
     weight = xp.where(xp.all(valid, axis=layout.whole, keepdims=True), 1.0, apply(ones))
     enough = weight >= min_weight
     shown = enough if fill else enough & valid
@@ -159,13 +173,13 @@ class Convolution:
     def __call__(self, x: Any) -> Any:
         work = working(x)
         values = np.reshape(np.asarray(self.kernel), self.shape)
-        total = values.sum()
+        total = float(values.sum())
         if not self.skipna:
             y = self._convolved(work, values)
         else:
             apply = _Convolved(self, values / total)
             y = total * normalised(work, apply, self.layout, self.min_weight, self.fill)
-        return y.astype(x.dtype) if x.dtype == np.float16 else y
+        return stored(y, x)
 
     def _convolved(self, x: Any, values: np.ndarray[Any, Any]) -> Any:
         y = x
@@ -286,7 +300,7 @@ class Derivative:
                 cosines = np.asarray(self.layout.cosines())
                 squared = np.where(cosines < 1e-9, np.nan, cosines**2)
                 y = y / device_array(squared, work)
-        return y.astype(x.dtype) if x.dtype == np.float16 else y
+        return stored(y, x)
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +335,7 @@ class Laplacian:
             if meridional is not None and any(axis.edge == "pole" for axis in self.layout.axes):
                 limit = 2 * xp.mean(meridional, axis=self.layout.longitude_number, keepdims=True)
             y = xp.where(xp.asarray(pole, device=compat.device(work)), limit, y)
-        return y.astype(x.dtype) if x.dtype == np.float16 else y
+        return stored(y, x)
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +346,7 @@ class InverseLaplacian:
 
     def __call__(self, x: Any) -> Any:
         y = smoothed(working(x), self.layout, transfer.inverse_laplacian())
-        return y.astype(x.dtype) if x.dtype == np.float16 else y
+        return stored(y, x)
 
 
 @dataclass(frozen=True, slots=True)

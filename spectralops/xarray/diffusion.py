@@ -16,7 +16,7 @@ from spectralops.boundary import Periodic, Reflect
 from spectralops.filters import Metric, diffusion_filter
 from spectralops.xarray._apply import applied, each_variable, regular
 from spectralops.xarray._grid import EARTH_RADIUS, Axis, GridLayout, grid_layout
-from spectralops.xarray._kernels import device_array, working
+from spectralops.xarray._kernels import device_array, stored, working
 from spectralops.xarray._units import measured
 
 __all__ = ["cell_area", "diffuse"]
@@ -233,7 +233,7 @@ class Diffusion:
             spacing = tuple(axis.spacing for axis in self.layout.axes)
         y = diffusion_filter(work, self.scale, spacing, **options)
         y = self._one_value_at_poles(y, mask)
-        return y.astype(x.dtype) if x.dtype == np.float16 else y
+        return stored(y, x)
 
     def _metric(self, x: Any) -> tuple[tuple[float, ...], Metric]:
         """Sizes of the cells, and the spacing whose spectrum holds that of their Laplacian by Gershgorin's theorem."""
@@ -273,9 +273,10 @@ class Diffusion:
             return y
         here = xp.asarray(self.layout.along(latitude.number, pole) > 0, device=compat.device(y))
         sea = xp.ones_like(y, dtype=xp.bool) if mask is None else mask
-        count = xp.sum(sea, axis=self.layout.longitude_number, keepdims=True)
-        total = xp.sum(xp.where(sea, y, 0.0), axis=self.layout.longitude_number, keepdims=True, dtype=y.dtype)
-        return xp.where(here & sea, total / xp.astype(xp.maximum(count, xp.ones_like(count)), y.dtype), y)
+        along = self.layout.longitude_number
+        count = xp.sum(xp.astype(sea, y.dtype), axis=along, keepdims=True)
+        total = xp.sum(xp.where(sea, y, 0.0), axis=along, keepdims=True)
+        return xp.where(here & sea, total / xp.where(count > 0, count, 1.0), y)
 
     def _latitude(self) -> Axis | None:
         return next((axis for axis in self.layout.axes if axis.kind == "latitude"), None)
