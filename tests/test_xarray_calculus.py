@@ -49,6 +49,14 @@ def test_derivatives_of_a_product_of_coordinates(grid) -> None:
     np.testing.assert_allclose(R * sx.derivative(f, "lat"), north, atol=1e-12)
 
 
+@pytest.mark.parametrize("order", [1, 2])
+def test_regular_differences_over_the_poles(grid, order) -> None:
+    f = sphere(lambda p, q: np.sin(p) + np.cos(p) * np.cos(q), *grid)
+    slope = sphere(lambda p, q: np.cos(p) - np.sin(p) * np.cos(q), *grid)
+    found = R**order * sx.derivative(f, "lat", order=order, method="difference")
+    np.testing.assert_allclose(found, slope if order == 1 else -f, atol=3e-3)
+
+
 def test_second_derivatives(grid) -> None:
     f = sphere(lambda p, q: np.cos(p) ** 2 * np.cos(2 * q), *grid)
     north = sphere(lambda p, q: -2 * np.cos(2 * p) * np.cos(2 * q), *grid)

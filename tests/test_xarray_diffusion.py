@@ -114,6 +114,13 @@ def test_nothing_crosses_the_outer_rows(rng) -> None:
     assert float(y[0].max()) > 0.01
 
 
+def test_two_rows_are_enough(rng) -> None:
+    u = field(rng.standard_normal((2, 60)), np.array([10.0, 14.0]))
+    y = sx.diffuse(u, "900 km")
+    assert abs(integral(y) - integral(u)) < 1e-13 * integral(abs(u))
+    assert float(abs(y[0] - y[1]).max()) < float(abs(u[0] - u[1]).max())
+
+
 def test_orientation_and_seam(rng, lat) -> None:
     u = noise(rng, lat)
     y = sx.diffuse(u, "900 km")
