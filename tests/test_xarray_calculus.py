@@ -310,7 +310,6 @@ SQUARE = xr.DataArray(np.zeros((3, 4)), {"lat": [0.0, 1, 2], "x": np.arange(4.0)
         (lambda: sx.vorticity_divergence(LINE, MOVED), ValueError, "v has other coordinates along 'x'"),
         (lambda: sx.vorticity_divergence(LINE, LINE[:3]), ValueError, "v has other coordinates along 'x', but"),
     ],
-    ids=str,
 )  # fmt: skip
 def test_refused(call, error, message) -> None:
     with pytest.raises(error, match=message):

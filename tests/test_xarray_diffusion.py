@@ -218,7 +218,6 @@ U = field(np.zeros((45, 60)), LATITUDES["half-cells"])
         (lambda: sx.diffuse(U[:, [0, 1, 3]], 1.0), ValueError, "'lon' has uneven spacing, but must be regular"),
         (lambda: sx.cell_area(U.rename(lat="y", lon="x")), ValueError, r"cell_area: dims are \('y', 'x'\), but"),
     ],
-    ids=str,
 )  # fmt: skip
 def test_refused(call, error, message) -> None:
     with pytest.raises(error, match=message):
