@@ -1,5 +1,5 @@
 # numba and llvmlite carry no types that a strict check could use.
-# mypy: disable-error-code="import-untyped, no-untyped-call, no-any-return"
+# mypy: disable-error-code="no-untyped-call, no-any-return"
 """Explicit vectors in numba: operations written over LLVM values become numba intrinsics.
 
 The vector arithmetic of the engine is written once, in Python, over :class:`Value` objects; running it emits LLVM

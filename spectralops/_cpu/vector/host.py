@@ -1,5 +1,5 @@
 # numba and llvmlite carry no types that a strict check could use.
-# mypy: disable-error-code="import-untyped, no-any-return"
+# mypy: disable-error-code="no-any-return"
 """What the host CPU offers: the width of its vectors, and its name for the cache of compiled kernels."""
 
 from __future__ import annotations
