@@ -313,9 +313,7 @@ def test_operator_equals_its_plan() -> None:
     )
 
 
-PLAN = so.plan_diffusion_filter(
-    (3, 4, 5), "float16", 3.0, 0.5, n_steps=6, bc=(Reflect(), Periodic()), backend="numpy"
-)
+PLAN = so.plan_diffusion_filter((3, 4, 5), "float16", 3.0, 0.5, n_steps=6, bc=(Reflect(), Periodic()), backend="numpy")
 METRIC_PLAN = so.plan_diffusion_filter(
     (4, 5),
     "float32",

@@ -442,7 +442,11 @@ def test_the_cache_is_bounded_in_bytes():
         (lambda: transfer.derivative((1, -2)), ValueError, "derivative: order is -2, but must be at least 0"),
         (lambda: transfer.derivative(()), ValueError, "derivative: order is empty, but must have one entry"),
         (lambda: transfer.derivative(1, "x"), TypeError, "derivative: axis is 'x', but must be an integer"),
-        (lambda: transfer.derivative((1, 1), 0), TypeError, r"axis is 0, but must be left out where order has one entry"),
+        (
+            lambda: transfer.derivative((1, 1), 0),
+            TypeError,
+            r"axis is 0, but must be left out where order has one entry",
+        ),
         (lambda: transfer.heat(-0.1, 1), ValueError, "heat: nu is -0.1, but must not be negative"),
         (lambda: transfer.heat(0.1, -1), ValueError, "heat: time is -1.0, but must not be negative"),
         (
