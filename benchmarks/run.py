@@ -88,9 +88,11 @@ def main() -> int:
         parser.error(f"--only is {' '.join(options.only)}, but must match a case")
     about = surroundings()
     print(json.dumps(about, indent=2))
-    entries = [record(case, 3 if options.quick else options.rounds) for case in chosen]
-    if options.json:
-        options.json.write_text(json.dumps(about | {"cases": entries}, indent=2) + "\n")
+    entries: list[dict[str, object]] = []
+    for case in chosen:
+        entries.append(record(case, 3 if options.quick else options.rounds))
+        if options.json:  # after each: a long list may be stopped
+            options.json.write_text(json.dumps(about | {"cases": entries}, indent=2) + "\n")
     wrong = [entry for entry in entries if "error" in entry]
     print(f"\n{len(entries) - len(wrong)} cases right, {len(wrong)} wrong")
     return 1 if wrong else 0
