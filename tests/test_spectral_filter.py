@@ -636,3 +636,21 @@ def test_pad_width_must_not_be_an_array():
     message = r"^spectral_filter: pad_width is .*, but must be integers$"
     with pytest.raises(TypeError, match=message):
         spectral_filter(np.ones((4, 4)), transfer.laplacian(), pad_width=np.array([1, 2]))
+
+
+def test_blocks_take_no_more_threads_than_there_are_items(monkeypatch) -> None:
+    from spectralops._cpu import blocks as module
+
+    asked = []
+
+    class Pool(module.ThreadPoolExecutor):
+        def __init__(self, count: int) -> None:
+            asked.append(count)
+            super().__init__(count)
+
+    monkeypatch.setattr(module, "ThreadPoolExecutor", Pool)
+    done: list[int] = []
+    run(done.append, [1, 2, 3], 8)
+    run(done.append, [4, 5, 6], 2)
+    assert asked == [3, 2]
+    assert sorted(done) == [1, 2, 3, 4, 5, 6]
