@@ -29,6 +29,7 @@ from spectralops._cli.contest import Case, contest
 from spectralops._cli.info import processor, threads
 
 PACKAGES = ("numpy", "scipy", "numba", "torch", "cupy-cuda12x", "cupy-cuda13x")
+PLACES = ("_DIR", "_DATA")  # where something lies, which matters to nobody else
 STEERING = ("OPENBLAS_", "OMP_", "MKL_", "NUMBA_", "MALLOC_", "SPECTRALOPS_")
 
 
@@ -56,7 +57,11 @@ def surroundings(more: tuple[str, ...] = ()) -> dict[str, object]:
         "platform": platform.platform(),
         "load": os.getloadavg() if hasattr(os, "getloadavg") else None,
         "versions": versions,
-        "environment": {name: value for name, value in sorted(os.environ.items()) if name.startswith(STEERING)},
+        "environment": {
+            name: value
+            for name, value in sorted(os.environ.items())
+            if name.startswith(STEERING) and not name.endswith(PLACES)
+        },
     }
 
 
