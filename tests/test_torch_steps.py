@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import spectralops as so  # noqa: E402
+from spectralops import _dispatch  # noqa: E402
 from spectralops import torch as st  # noqa: E402
 from spectralops.torch import _steps  # noqa: E402
 
@@ -163,6 +164,21 @@ def test_torch_steps_without_gradients_are_the_plain_call() -> None:
     assert torch.equal(forward.detach(), so.diffusion_step(U, 1.0, 0.1, 0.5, steps=3))
 
 
+def test_torch_steps_hand_their_workers_on(monkeypatch: Any) -> None:
+    seen, execute = [], _dispatch.execute
+
+    def spy(plan: Any, arrays: Any, *, out: Any = None, workers: Any = None) -> Any:
+        seen.append(workers)
+        return execute(plan, arrays, out=out, workers=workers)
+
+    monkeypatch.setattr(_dispatch, "execute", spy)
+    nu = NU.clone().requires_grad_()
+    st.diffusion_step(U, 1.5, 0.1, nu, steps=4, workers=2).sum().backward()  # forwards, and once to a block's start
+    u = U.clone().requires_grad_()
+    st.diffusion_step(u, 1.5, 0.1, 0.3, steps=4, workers=2).sum().backward()  # forwards, and the adjoint
+    assert seen == [2, 2, 2, 2]
+
+
 def test_torch_steps_keep_single_precision() -> None:
     u = U.float().requires_grad_()
     y = st.diffuse_convect_step(u, 1.0, 0.1, 0.5, steps=3)
@@ -183,6 +199,11 @@ def test_torch_steps_keep_single_precision() -> None:
             "diffusion_step: dt is 5, 20 times the stability",
         ),
         (lambda u: st.diffusion_step(u, 1.0, 0.1, 1.0, workers="2"), TypeError, "diffusion_step: workers is '2', but"),
+        (
+            lambda u: st.diffusion_step(u, 1.0, 0.1, 1.0, worker=2),
+            TypeError,
+            r"diffusion_step\(\) got an unexpected key",
+        ),
         (lambda u: st.pde_step(u, 1.0, 0.1, []), ValueError, "pde_step: terms is empty, but must have at least"),
     ],
 )

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from spectralops._arrays import ArraySpec
-from spectralops.torch._tensors import constant, dtype_name, fixed, spec_of
+from spectralops._arrays import ArraySpec, dtype_name
+from spectralops.torch._tensors import constant, fixed, spec_of
 
 __all__ = ["ADJOINT", "FORWARD", "WEIGHT", "Call", "Family", "apply"]
 

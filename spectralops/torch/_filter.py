@@ -18,7 +18,6 @@ from spectralops._plans.transfers import Transfer
 from spectralops.torch._bilinear import FORWARD, Call, Family, apply
 from spectralops.torch._tensors import (
     constant,
-    dtype_name,
     fixed,
     floating,
     padded,
@@ -211,9 +210,8 @@ def spectral_filter(
 def _of_callable(x: Tensor, transfer: Any, options: dict[str, Any]) -> Tensor:
     if not callable(transfer):
         raise TypeError(f"{OP}: transfer is a {type(transfer).__name__}, but must be a tensor, a tuple or a callable")
-    plain = ArraySpec(tuple(x.shape), dtype_name(x.dtype))
     if not torch.compiler.is_compiling():
-        return _sampled(transfer, options, plain, str(x.device)).to(x.device)
+        return _sampled(transfer, options, spec_of(x), str(x.device)).to(x.device)
     shape = [1] * x.ndim
     for axis, width in zip(options["axes"], options["pad_width"], strict=True):
         shape[axis] = _extent(x.shape[axis], width)

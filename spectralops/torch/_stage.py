@@ -11,14 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from spectralops._plans.schemes import Transport, Weight
+from spectralops._plans.schemes import WIDTH, Transport, Weight
 from spectralops._plans.steps import StepPlan
 from spectralops._plans.terms import Field
 
 __all__ = ["advance"]
 
 # Faces on either side of a face that its correction looks at.
-REACH = {"central": 0, "upwind": 0, "upwind3": 1, "weno5": 2}
+REACH = {scheme: layers - 1 for scheme, layers in WIDTH.items()}
 
 
 def advance(plan: StepPlan, steps: int, u: Tensor, arrays: Sequence[Tensor]) -> Tensor:

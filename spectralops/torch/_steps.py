@@ -10,13 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from spectralops import boundary, pde, steps
+from spectralops import _checks, boundary, pde, steps
+from spectralops._arrays import dtype_name
 from spectralops._plans.step_arguments import Options, advection, prepare
 from spectralops._plans.steps import StepPlan
 from spectralops._plans.terms import Diffusion, Pointwise
 from spectralops.errors import UnsupportedError
 from spectralops.torch._stage import advance
-from spectralops.torch._tensors import dtype_name, floating, recorded, spec_of, tensor
+from spectralops.torch._tensors import floating, recorded, spec_of, tensor
 
 __all__ = ["convection_step", "diffuse_convect_step", "diffusion_step", "pde_step"]
 
@@ -29,28 +30,28 @@ class _Steps(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, plan: StepPlan, u: Tensor, *arrays: Tensor) -> Tensor:
-        ctx.plan = plan
+    def forward(ctx: Any, plan: StepPlan, workers: int | None, u: Tensor, *arrays: Tensor) -> Tensor:
+        ctx.plan, ctx.workers = plan, workers
         ctx.save_for_backward(u, *arrays)
-        result: Tensor = plan(u, *arrays)
+        result: Tensor = plan(u, *arrays, workers=workers)
         return result
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         plan, (u, *arrays) = ctx.plan, ctx.saved_tensors
-        needs = ctx.needs_input_grad[1:]
+        needs = ctx.needs_input_grad[2:]
         if not any(needs[1:]) and (transposed := _adjoint(plan)) is not None:
             names = [operand.name for operand in plan.operands]
             kept = [(u, *arrays)[names.index(operand.name)] for operand in transposed.operands[1:]]
-            return None, _Steps.apply(transposed, g, *kept), *(None,) * len(arrays)
+            return None, None, _Steps.apply(transposed, ctx.workers, g, *kept), *(None,) * len(arrays)
         if torch.is_grad_enabled():  # for gradients of gradients, which need the whole history
             inputs = [x for x, needed in zip((u, *arrays), needs, strict=True) if needed]
             with torch.enable_grad():
                 found = torch.autograd.grad(advance(plan, plan.steps, u, arrays), inputs, g, create_graph=True)
         else:
-            found = _replayed(plan, u, arrays, needs, g)
+            found = _replayed(plan, u, arrays, needs, g, ctx.workers)
         gradients = iter(found)
-        return None, *(next(gradients) if needed else None for needed in needs)
+        return None, None, *(next(gradients) if needed else None for needed in needs)
 
 
 def _adjoint(plan: StepPlan) -> StepPlan | None:
@@ -61,14 +62,14 @@ def _adjoint(plan: StepPlan) -> StepPlan | None:
 
 
 def _replayed(
-    plan: StepPlan, u: Tensor, arrays: Sequence[Tensor], needs: Sequence[bool], g: Tensor
+    plan: StepPlan, u: Tensor, arrays: Sequence[Tensor], needs: Sequence[bool], g: Tensor, workers: int | None
 ) -> list[Tensor | None]:
     """The gradients by autograd, block after block, the last one first."""
     size = math.isqrt(max(plan.steps - 1, 0)) + 1
     starts = list(range(0, plan.steps, size))
     states = [u.detach()]
     for _ in starts[1:]:
-        states.append(replace(plan, steps=size)(states[-1], *arrays))
+        states.append(replace(plan, steps=size)(states[-1], *arrays, workers=workers))
     leaves = [x.detach().requires_grad_(needed) for x, needed in zip(arrays, needs[1:], strict=True)]
     wanted = [leaf for leaf, needed in zip(leaves, needs[1:], strict=True) if needed]
     totals: list[Tensor | None] = [None] * len(wanted)
@@ -129,10 +130,13 @@ def _matters(value: Any) -> bool:
 def _take(op: str, u: Tensor, dx: Any, dt: Any, named: Any, options: dict[str, Any], integrator: str) -> Tensor:
     """Plan and take recorded steps."""
     workers = options.pop("workers", None)
-    if workers is not None and not isinstance(workers, int):
-        raise TypeError(f"{op}: workers is {workers!r}, but must be an integer")
-    shared = {"bc": boundary.Periodic(), "source": None, "mask": None, "steps": 1, "method": "stencil",
-              "on_unstable": "raise", "axes": None, "backend": None} | options  # fmt: skip
+    if workers is not None:
+        _checks.workers(op, workers, u.device.type)
+    defaults = {"bc": boundary.Periodic(), "source": None, "mask": None, "steps": 1, "method": "stencil",
+                "on_unstable": "raise", "axes": None, "backend": None}  # fmt: skip
+    for name in options.keys() - defaults.keys():
+        raise TypeError(f"{op}() got an unexpected keyword argument {name!r}")
+    shared = defaults | options
     u = floating(u)
     shared["source"] = _aligned(shared["source"], u.ndim)
     transformed = torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0
@@ -146,7 +150,7 @@ def _take(op: str, u: Tensor, dx: Any, dt: Any, named: Any, options: dict[str, A
         )  # fmt: skip
     if transformed or plan.functions:
         return advance(plan, plan.steps, u, arrays)
-    result: Tensor = _Steps.apply(plan, u, *arrays)
+    result: Tensor = _Steps.apply(plan, workers, u, *arrays)
     return result
 
 

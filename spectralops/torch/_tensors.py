@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import guard_scalar
 
-from spectralops._arrays import ArraySpec
+from spectralops._arrays import ArraySpec, dtype_name
 
-__all__ = ["constant", "dtype_name", "fixed", "floating", "padded", "precision", "recorded", "spec_of", "tensor"]
+__all__ = ["constant", "fixed", "floating", "padded", "precision", "recorded", "spec_of", "tensor"]
 
 # Run while tracing, its result a constant of the compiled code: PyTorch cannot trace what it does.
 constant: Callable[[Any], Any] = torch.compiler.assume_constant_result
@@ -22,11 +22,6 @@ def fixed(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(fixed(item) for item in value)
     return guard_scalar(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
-
-
-def dtype_name(dtype: torch.dtype) -> str:
-    """Name of a dtype as the plans write it."""
-    return str(dtype).removeprefix("torch.")
 
 
 def spec_of(tensor: Tensor) -> ArraySpec:
