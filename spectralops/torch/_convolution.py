@@ -100,7 +100,7 @@ def _of_dtype(values: Tensor, w: ArraySpec) -> Tensor:
 def _promoted(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     """Both in the precision of the two together, and x complex where the weight is."""
     dtype = torch.promote_types(floating(x).dtype, floating(weight).dtype)
-    real = dtype if not dtype.is_complex else precision(torch.empty(0, dtype=dtype))[0]
+    real = dtype if not dtype.is_complex else precision(dtype)[0]
     return x.to(dtype), weight.to(dtype if weight.is_complex() else real)
 
 

@@ -109,7 +109,7 @@ def _transfer(x: Tensor, shape: Sequence[int], is_complex: bool, name: str) -> T
 
 @_transfer.register_fake
 def _(x: Tensor, shape: Sequence[int], is_complex: bool, name: str) -> Tensor:
-    return x.new_empty(shape, dtype=precision(x)[is_complex])
+    return x.new_empty(shape, dtype=precision(x.dtype)[is_complex])
 
 
 def _extent(n: int, width: int | str) -> int:
@@ -201,7 +201,7 @@ def spectral_filter(
         return result
     x = floating(x)
     if given:
-        values = functools.reduce(torch.mul, [f.to(precision(x)[f.is_complex()]) for f in given])
+        values = functools.reduce(torch.mul, [f.to(precision(x.dtype)[f.is_complex()]) for f in given])
     else:
         values = _of_callable(x, transfer, {"spacing": spacing, "pad_width": widths, "axes": chosen})
     return apply(Call(FORWARD, OP, (chosen, widths)), x, values, x.shape, x.dtype)

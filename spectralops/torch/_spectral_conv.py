@@ -102,7 +102,7 @@ def spectral_conv(
     d = weight.ndim - (1 if depthwise else 2) - (0 if weight.is_complex() else 1)
     counts = {"weight's modes": d, "out_shape": _checks.entries(out_shape)}
     chosen = tuple(axis - x.ndim for axis in _checks.axes(OP, axes, x.ndim, counts))
-    weight = weight.to(precision(x)[weight.is_complex()])
+    weight = weight.to(precision(x.dtype)[weight.is_complex()])
     shape = list(x.shape)
     if not depthwise:
         shape[-d - 1] = weight.shape[1]

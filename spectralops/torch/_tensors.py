@@ -52,9 +52,9 @@ def floating(x: Tensor) -> Tensor:
     return x if x.is_floating_point() or x.is_complex() else x.to(torch.get_default_dtype())
 
 
-def precision(x: Tensor) -> tuple[torch.dtype, torch.dtype]:
-    """Real and complex dtype that coefficients have beside x: float32 also beside 16-bit storage."""
-    if x.dtype in (torch.float64, torch.complex128):
+def precision(dtype: torch.dtype) -> tuple[torch.dtype, torch.dtype]:
+    """Real and complex dtype that coefficients have beside a field: float32 also beside 16-bit storage."""
+    if dtype in (torch.float64, torch.complex128):
         return torch.float64, torch.complex128
     return torch.float32, torch.complex64
 
