@@ -30,6 +30,11 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
         {"spacing": 1.0, "pad_width": 0, "pad_mode": "zero", **TAIL},
     ),
     "spectral_conv": (so.spectral_conv, (IMAGES, MODES), {"depthwise": False, "out_shape": None, **TAIL}),
+    "spectral_conv_weight_gradient": (
+        so.spectral_conv_weight_gradient,
+        (IMAGES, IMAGES, (3, 3)),
+        {"depthwise": False, **TAIL},
+    ),
     "fourier_resample": (so.fourier_resample, (U, (4, 4)), TAIL),
     "convolve": (
         so.convolve,

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from spectral_conv_cases import GRIDS, METHODS, use
 
 from spectralops import plan_spectral_conv, spectral_conv
 from spectralops._arrays import ArraySpec
@@ -19,14 +20,9 @@ def crand(rng, *shape):
     return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
 
 
-@pytest.fixture(params=["engine", "gemm", "fft"])
+@pytest.fixture(params=METHODS)
 def method(request, monkeypatch):
-    """The vector engine, or SciPy with one method for all axes, so that small tests reach all."""
-    if request.param != "engine":
-        limit = 1e9 if request.param == "gemm" else -1.0
-        monkeypatch.setenv("SPECTRALOPS_NUMBA", "0")
-        monkeypatch.setattr(by_scipy, "GEMM_MODES_HALF", limit)
-        monkeypatch.setattr(by_scipy, "GEMM_MODES_FULL", limit)
+    use(request.param, monkeypatch)
     return request.param
 
 
@@ -293,18 +289,7 @@ def test_matrices_are_cached_and_bounded(monkeypatch):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("depthwise", [False, True])
-@pytest.mark.parametrize(
-    ("sizes", "targets", "modes"),
-    [
-        ((8,), (8,), (5,)),
-        ((6,), (8,), (4,)),
-        ((8,), (6,), (4,)),
-        ((7,), (9,), (4,)),
-        ((6, 7), (8, 6), (5, 4)),
-        ((6, 8), (6, 8), (6, 5)),
-        ((4, 3, 6), (4, 5, 8), (3, 3, 4)),
-    ],
-)
+@pytest.mark.parametrize(("sizes", "targets", "modes"), GRIDS)
 @pytest.mark.parametrize("kind", ["float64", "complex128"])
 def test_adjoint(backend, depthwise, sizes, targets, modes, kind, method, rng):
     """<A x, y> = <x, A* y>, also where one grid's Nyquist is an interior mode of the other."""

@@ -6,6 +6,8 @@ import pickle
 
 import numpy as np
 import pytest
+from spectral_conv_cases import GRIDS, METHODS, use
+from support import random_array
 
 from spectralops import (
     UnsupportedError,
@@ -19,42 +21,21 @@ from spectralops._cpu import spectral_conv_scipy as by_scipy
 BACKENDS = ["cpu", "numpy", "reference"]
 
 
-@pytest.fixture(params=["engine", "gemm", "fft"])
+@pytest.fixture(params=METHODS)
 def method(request, monkeypatch):
-    """The vector engine, or SciPy with one method for all axes."""
-    if request.param != "engine":
-        limit = 1e9 if request.param == "gemm" else -1.0
-        monkeypatch.setenv("SPECTRALOPS_NUMBA", "0")
-        monkeypatch.setattr(by_scipy, "GEMM_MODES_HALF", limit)
-        monkeypatch.setattr(by_scipy, "GEMM_MODES_FULL", limit)
+    use(request.param, monkeypatch)
     return request.param
-
-
-def noise(rng, shape, kind):
-    real = rng.standard_normal(shape)
-    return real + 1j * rng.standard_normal(shape) if kind == "complex128" else real
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("depthwise", [False, True])
-@pytest.mark.parametrize(
-    ("sizes", "targets", "modes"),
-    [
-        ((8,), (8,), (5,)),
-        ((6,), (8,), (4,)),
-        ((8,), (6,), (4,)),
-        ((7,), (9,), (4,)),
-        ((6, 7), (8, 6), (5, 4)),
-        ((6, 8), (6, 8), (6, 5)),
-        ((4, 3, 6), (4, 5, 8), (3, 3, 4)),
-    ],
-)
+@pytest.mark.parametrize(("sizes", "targets", "modes"), GRIDS)
 @pytest.mark.parametrize("kind", ["float64", "complex128"])
 def test_num06_directional_derivative(backend, depthwise, sizes, targets, modes, kind, method, rng):
     """The loss Re <g, y> changes by Re <G, V> when the weight changes by V."""
     leading = (3,) if depthwise else (3, 2)
-    x, step = noise(rng, (2, 3, *sizes), kind), noise(rng, (*leading, *modes), "complex128")
-    gradient = noise(rng, (2, leading[-1], *targets), kind)
+    x, step = random_array(rng, (2, 3, *sizes), kind), random_array(rng, (*leading, *modes), "complex128")
+    gradient = random_array(rng, (2, leading[-1], *targets), kind)
     result = spectral_conv_weight_gradient(x, gradient, modes, depthwise=depthwise, backend=backend)
     change = np.vdot(gradient, spectral_conv(x, step, depthwise=depthwise, out_shape=targets)).real
     size = np.linalg.norm(x) * np.linalg.norm(gradient) * np.linalg.norm(step)
@@ -65,7 +46,7 @@ def test_num06_directional_derivative(backend, depthwise, sizes, targets, modes,
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_num06_gradient_of_a_layer_by_differences(backend, rng):
     """Every real and imaginary part, of the weight of a small layer, by central differences of a quadratic loss."""
-    x, weight = rng.standard_normal((2, 2, 6)), noise(rng, (2, 1, 4), "complex128")
+    x, weight = rng.standard_normal((2, 2, 6)), random_array(rng, (2, 1, 4), "complex128")
 
     def loss(w):
         return 0.5 * (spectral_conv(x, w, out_shape=8, backend="reference") ** 2).sum()

@@ -92,8 +92,7 @@ class SpectralConvPlan:
     @property
     def lowest(self) -> tuple[int, ...]:
         """First kept wavenumber along each axis; the others follow in increasing order."""
-        full = tuple(-(m // 2) for m in self.modes)
-        return (*full[:-1], 0) if self.halved else full
+        return transform.lowest_wavenumbers(self.modes, self.halved)
 
     @property
     def scale(self) -> float:
@@ -223,16 +222,7 @@ def _build(
     d = len(modes)
     sizes = None if isinstance(targets, int) or targets is None else len(targets)
     axes = _checks.axes(OP, axes, len(shape), {"weight's modes": d, "out_shape": sizes})
-    if sorted(axes) != list(range(len(shape) - d, len(shape))):
-        raise ValueError(
-            f"{OP}: axes is {axes}, but must name the last {d} of x, with the channel axis before them; move them "
-            "there, e.g. with numpy.moveaxis"
-        )
-    if len(shape) == d:
-        raise ValueError(
-            f"{OP}: x has shape {shape}, but must have a channel axis before its {d} transformed axes; add one, e.g. "
-            "x[None]"
-        )
+    transform.check_layer_axes(OP, shape, axes)
     transform.check_lengths(OP, "x", shape, axes)
     grid = tuple(shape[axis] for axis in axes)
     target = grid if targets is None else _checks.per_axis(OP, "out_shape", targets, d)

@@ -91,8 +91,7 @@ class SpectralConvWeightGradientPlan:
     @property
     def lowest(self) -> tuple[int, ...]:
         """First kept wavenumber along each axis; the others follow in increasing order."""
-        full = tuple(-(m // 2) for m in self.modes)
-        return (*full[:-1], 0) if self.halved else full
+        return transform.lowest_wavenumbers(self.modes, self.halved)
 
     def factors(self) -> np.ndarray[Any, Any]:
         """What multiplies the products, along the last axis: the scale, and how often the real inverse counts a mode.
@@ -212,16 +211,7 @@ def _build(
     if 0 in kept or not kept:
         raise ValueError(f"{OP}: modes is {kept}, but must be 1 or more along one or more axes")
     axes = _checks.axes(OP, axes, len(shape), {"modes": d})
-    if sorted(axes) != list(range(len(shape) - d, len(shape))):
-        raise ValueError(
-            f"{OP}: axes is {axes}, but must name the last {d} of x, with the channel axis before them; move them "
-            "there, e.g. with numpy.moveaxis"
-        )
-    if len(shape) == d:
-        raise ValueError(
-            f"{OP}: x has shape {shape}, but must have a channel axis before its {d} transformed axes; add one, e.g. "
-            "x[None]"
-        )
+    transform.check_layer_axes(OP, shape, axes)
     channel = len(shape) - d - 1
     wanted = shape[: channel + 1] if depthwise else shape[:channel]
     found = gradient.shape[: len(wanted)]

@@ -12,10 +12,12 @@ from spectralops._arrays import ArraySpec
 
 __all__ = [
     "array_spec",
+    "check_layer_axes",
     "check_lengths",
     "device_kind",
     "fast_size",
     "fft_flops",
+    "lowest_wavenumbers",
     "real_part_of",
     "spectrum_sizes",
     "target_sizes",
@@ -53,6 +55,27 @@ def check_lengths(op: str, name: str, shape: tuple[int, ...], axes: tuple[int, .
             raise ValueError(
                 f"{op}: {name} has shape {shape} with length 0 along axis {axis}, but must have length 1 or more there"
             )
+
+
+def check_layer_axes(op: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    """Raise ValueError if the axes to be transformed are not the last of x, with a channel axis before them."""
+    d = len(axes)
+    if sorted(axes) != list(range(len(shape) - d, len(shape))):
+        raise ValueError(
+            f"{op}: axes is {axes}, but must name the last {d} of x, with the channel axis before them; move them "
+            "there, e.g. with numpy.moveaxis"
+        )
+    if len(shape) == d:
+        raise ValueError(
+            f"{op}: x has shape {shape}, but must have a channel axis before its {d} transformed axes; add one, e.g. "
+            "x[None]"
+        )
+
+
+def lowest_wavenumbers(modes: tuple[int, ...], halved: bool) -> tuple[int, ...]:
+    """First of the kept wavenumbers along each axis, which are centred, or nonnegative along a halved last axis."""
+    full = tuple(-(m // 2) for m in modes)
+    return (*full[:-1], 0) if halved else full
 
 
 def spectrum_sizes(sizes: Sequence[int], halved: bool) -> tuple[int, ...]:

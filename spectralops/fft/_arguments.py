@@ -63,7 +63,7 @@ def _lengths(
 
 
 def _one(op: str, shape: tuple[int, ...], n: Any, axis: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    axis, ndim = _integer(op, "axis", axis), len(shape)
+    axis, ndim = _checks.integer(op, "axis", axis), len(shape)
     if not ndim:
         raise np.exceptions.AxisError(f"{op}: x has 0 dimensions, but must have at least 1")
     if not -ndim <= axis < ndim:
@@ -73,7 +73,7 @@ def _one(op: str, shape: tuple[int, ...], n: Any, axis: Any) -> tuple[tuple[int,
         )
     axis %= ndim
     if n is not None:
-        n = _integer(op, "n", n)
+        n = _checks.integer(op, "n", n)
         if n < 1:
             raise ValueError(f"{op}: n is {n}, but must be at least 1")
         return (n,), (axis,)
@@ -115,10 +115,6 @@ def _default_length(op: str, shape: tuple[int, ...], axis: int, halved: bool, na
             f"{op}: the length of axis {axis} is {shape[axis]}, but must be at least {least}; or pass {name}"
         )
     return length
-
-
-def _integer(op: str, name: str, value: Any) -> int:
-    return _checks.integer(op, name, value)
 
 
 def _integers(op: str, name: str, value: Any) -> tuple[int, ...]:

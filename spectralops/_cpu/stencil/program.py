@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 # What a coefficient is: one number, one for each grid, or u itself; from 0 on: the place of a field.
 NUMBER, GRID, ITSELF = -1, -2, -3
 STAGES = {"euler": 1, "rk2": 2, "ssprk3": 3, "rk4": 4}
-# Fields in the scratch memory of a tile: u and the values of stages that later ones read.
+# Fields in the scratch memory of a tile: u and the values of stages that later ones read, for rk4 also their sum.
 BUFFERS = {"euler": 2, "rk2": 2, "ssprk3": 3, "rk4": 4}
 # Roughly the operations of one transport in a cell.
 OPERATIONS = {"central": 5, "upwind": 6, "upwind3": 24, "weno5": 200}

@@ -1,0 +1,28 @@
+"""What the tests of spectral_conv and of its weight gradient share: grids, and how to make SciPy use one method."""
+
+from __future__ import annotations
+
+import pytest
+
+from spectralops._cpu import spectral_conv_scipy
+
+# Sizes of x, sizes of the result, kept modes: also where one grid's Nyquist is an interior mode of the other.
+GRIDS = [
+    ((8,), (8,), (5,)),
+    ((6,), (8,), (4,)),
+    ((8,), (6,), (4,)),
+    ((7,), (9,), (4,)),
+    ((6, 7), (8, 6), (5, 4)),
+    ((6, 8), (6, 8), (6, 5)),
+    ((4, 3, 6), (4, 5, 8), (3, 3, 4)),
+]
+METHODS = ["engine", "gemm", "fft"]
+
+
+def use(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The vector engine, or SciPy with one method for all axes, so that small tests reach all."""
+    if method != "engine":
+        limit = 1e9 if method == "gemm" else -1.0
+        monkeypatch.setenv("SPECTRALOPS_NUMBA", "0")
+        monkeypatch.setattr(spectral_conv_scipy, "GEMM_MODES_HALF", limit)
+        monkeypatch.setattr(spectral_conv_scipy, "GEMM_MODES_FULL", limit)
