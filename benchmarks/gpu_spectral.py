@@ -89,7 +89,7 @@ def copy_bytes_per_us() -> float:
 
 
 def extra_memory(function: Callable[[], Any], inputs: int, out: int) -> float:
-    """Bytes that CuPy's pool holds at most during a call beyond its result, over the bytes of the input."""
+    """Bytes of CuPy's pool in use after a warm call beyond its result and what was kept before, over the input's."""
     pool = cupy.get_default_memory_pool()
     before = pool.used_bytes()
     result = function()

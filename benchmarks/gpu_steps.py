@@ -2,7 +2,7 @@
 
 python benchmarks/gpu_steps.py [--json results.json] [--only NAME]
 
-Each case is checked first against NumPy on its first rows, bit for bit. Times are medians with the second-level cache
+Each case is checked first against NumPy on a smaller field, bit for bit. Times are medians with the second-level cache
 flushed before each call; floor is the time of a device copy that moves the bytes of one pass.
 """
 

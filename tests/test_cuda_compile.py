@@ -134,3 +134,5 @@ def test_spilling_is_seen() -> None:
     text += "#pragma unroll\nfor (int i = 0; i < N; ++i) x[i] = y[N - 1 - i] * y[i] + x[2 * N + i]; }"
     result = nvrtc.compile_text(text, ("k<300>",), "sm_90")
     assert set(result.resources) == {result.names["k<300>"]}
+    ((_, spilled),) = result.resources.values()
+    assert spilled > 0

@@ -166,7 +166,7 @@ def test_a_program_fills_in_addresses_on_a_device(monkeypatch: pytest.MonkeyPatc
     cuda = SimpleNamespace(driver=SimpleNamespace(launchKernel=launch_kernel))
     monkeypatch.setitem(sys.modules, "cupy.cuda", cuda)
     monkeypatch.setattr("spectralops._cuda.program.launch_kernel", launch_kernel)
-    runner = SimpleNamespace(device=lambda: launch.Device(0, 1, 1, 1), stream=lambda: 5)
+    runner = SimpleNamespace(device=lambda: launch.Device(0, 1, 1), stream=lambda: 5)
     monkeypatch.setattr(launch, "cuda_runner", runner)
     made = program()
     made.run(runner, [1000, 2000])  # type: ignore[arg-type]
@@ -331,7 +331,7 @@ VARIANTS = [
 
 @on_host
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_kernels_match_the_reference(variant: Variant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_match_the_reference(variant: Variant) -> None:
     with backend():
         run(variant)
 
@@ -538,7 +538,7 @@ def test_convolutions_read_any_strides(host, rng) -> None:
     ],
 )
 def test_tiles_of_the_mixing(batch, channels, modes, tile) -> None:
-    device = launch.Device(0, 132, 227 * 1024, 60 << 20)
+    device = launch.Device(0, 132, 227 * 1024)
     shape, weight = (batch, channels[0], 8192), ArraySpec((*channels, modes), "complex64")
     plan = so.plan_spectral_conv(shape, "float32", weight, device="cuda")
     kernel = spectral_conv.Convolution(plan, np, device).program.steps[1].kernel

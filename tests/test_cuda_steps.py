@@ -21,7 +21,7 @@ WALLS = ((so.Dirichlet(0.5), so.Neumann(-0.25)), (so.Robin(0.5, 1.0), so.Reflect
 HELD = ((so.Hold(), so.Outflow()), (so.Reflect(), so.Hold()))
 PERIODIC = (so.Periodic(), so.Periodic())
 BOUNDARIES = {"periodic": PERIODIC, "walls": WALLS, "held": HELD, "mixed": (so.Periodic(), HELD[1])}
-H200 = Device(0, 132, 232448, 60 << 20)
+H200 = Device(0, 132, 232448)
 
 
 class Recorder(HostRunner):

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from spectralops._cuda.launch import Kernel
-from spectralops._cuda.passes import Passes, passes
+from spectralops._cuda.passes import Passes, factors, passes
 from spectralops._cuda.program import address
+from spectralops.errors import UnsupportedError
 
 __all__ = [
-    "COLUMNS", "FACTOR", "FILTER", "MOST_FACTORS", "PAD", "SHARED_BYTES", "Lines", "column_geometry", "columns_kernel",
-    "kept_on_device", "namespace", "row_geometry", "rows_kernel", "usable",
+    "COLUMNS", "FACTOR", "FILTER", "MOST_FACTORS", "PAD", "SHARED_BYTES", "Lines", "column_geometry",
+    "columns_form", "columns_kernel", "itemsize_of", "kept_on_device", "namespace", "required", "row_geometry",
+    "rows_kernel", "unfit", "usable", "words",
 ]  # fmt: skip
 
 FILE = "spectral.cu"
@@ -84,6 +86,49 @@ def _tiles(widest: int, shared_bytes: int) -> list[tuple[int, int, int]]:
     whole = [(width, 2 * MOST_THREADS, shared_bytes) for width, _, _ in usual]
     # Below 64 bytes at a time, reading is slower than having one block on a multiprocessor.
     return [*usual[:2], *(tile for pair in zip(whole[1:], usual[1:], strict=True) for tile in pair)]
+
+
+def columns_form(
+    sizes: tuple[int, ...], itemsize: int, halved: bool, shared_bytes: int
+) -> tuple[str, tuple[Lines, ...]] | str:
+    """Form of the last axis and geometry of those before it, or in words why there is none."""
+    middle = len(sizes) - 2
+    for form in ("PAIRS", "HALF") if halved else ("FULL",):
+        columns = [
+            column_geometry(n, itemsize, form == "PAIRS" and axis == middle, shared_bytes)
+            for axis, n in enumerate(sizes[:-1])
+        ]
+        found = tuple(each for each in columns if each is not None)
+        if len(found) == len(columns):
+            return form, found
+    return f"lengths {sizes[:-1]} do not fit a block"
+
+
+def unfit(sizes: tuple[int, ...]) -> str:
+    """Why no kernel transforms axes of these sizes, whatever fits a block; nothing if some may."""
+    if not 1 <= len(sizes) <= 3:
+        return f"kernels take 1 to 3 axes, not {len(sizes)}"
+    return next((f"length {n} has a prime factor above 13" for n in sizes if factors(n) is None), "")
+
+
+T = TypeVar("T")
+
+
+def required(plan: Any, found: T | str) -> T:
+    """What was found for a plan; raises where that is the reason why there are no kernels."""
+    if isinstance(found, str):
+        raise UnsupportedError(f"{plan.op}: backend is {plan.backend!r}, but must be one without kernels: {found}")
+    return found
+
+
+def itemsize_of(plan: Any) -> int:
+    """Bytes of a real number in the arithmetic of a plan."""
+    return 8 if plan.compute_dtype in ("float64", "complex128") else 4
+
+
+def words(lines: Sequence[Lines]) -> str:
+    """Radices of the axes, for explain()."""
+    return " x ".join("*".join(map(str, each.passes.radices)) for each in lines)
 
 
 def rows_kernel(

@@ -58,7 +58,6 @@ class Device:
     index: int
     multiprocessors: int
     shared_bytes: int
-    l2_bytes: int
 
 
 class Runner(Protocol):
@@ -120,7 +119,6 @@ def _device(index: int) -> Device:
         index,
         attributes["MultiProcessorCount"],
         attributes["MaxSharedMemoryPerBlockOptin"],
-        attributes["L2CacheSize"],
     )
 
 

@@ -16,15 +16,16 @@ from spectralops._cuda.geometry import (
     PAD,
     SHARED_BYTES,
     Lines,
-    column_geometry,
+    columns_form,
     columns_kernel,
+    itemsize_of,
     kept_on_device,
     namespace,
     row_geometry,
     rows_kernel,
+    unfit,
 )
 from spectralops._cuda.launch import Kernel, Runner
-from spectralops._cuda.passes import factors
 from spectralops._cuda.program import Address, Program, address
 
 if TYPE_CHECKING:
@@ -41,11 +42,10 @@ __all__ = [
     "X",
     "Pruned",
     "Side",
-    "itemsize_of",
+    "both",
     "mix_kernel",
     "ready",
     "side",
-    "words",
 ]
 
 MIX = np.dtype(
@@ -113,37 +113,23 @@ def side(sizes: tuple[int, ...], plan: AnyPlan, joint: bool, shared_bytes: int =
     With `joint`, two channels of one sample share a transform along one axis: the result depends on both anyhow.
     """
     itemsize = itemsize_of(plan)
-    if not 1 <= len(sizes) <= 3:
-        return f"kernels take 1 to 3 axes, not {len(sizes)}"
-    for n in sizes:
-        if factors(n) is None:
-            return f"length {n} has a prime factor above 13"
+    if reason := unfit(sizes):
+        return reason
     row = row_geometry(sizes[-1], itemsize)
     if row is None:
         return f"length {sizes[-1]} does not fit a block"
     if len(sizes) == 1:
         form = "FULL" if not plan.halved else "SPLIT" if joint else "HALF"
         return Side(form, sizes, row, ())
-    middle = len(sizes) - 2
-    for form in ("PAIRS", "HALF") if plan.halved else ("FULL",):
-        columns = [
-            column_geometry(n, itemsize, form == "PAIRS" and axis == middle, shared_bytes)
-            for axis, n in enumerate(sizes[:-1])
-        ]
-        found = tuple(each for each in columns if each is not None)
-        if len(found) == len(columns):
-            return Side(form, sizes, row, found)
-    return f"lengths {sizes[:-1]} do not fit a block"
+    found = columns_form(sizes, itemsize, plan.halved, shared_bytes)
+    return found if isinstance(found, str) else Side(found[0], sizes, row, found[1])
 
 
-def itemsize_of(plan: AnyPlan) -> int:
-    """Bytes of a real number in the arithmetic of a plan."""
-    return 8 if plan.compute_dtype in ("float64", "complex128") else 4
-
-
-def words(side: Side) -> str:
-    """Radices of the axes, for explain()."""
-    return " x ".join("*".join(map(str, each.passes.radices)) for each in side.lines)
+def both(first: Side | str, second: Side | str) -> tuple[Side, Side] | str:
+    """The two sides of a program, or the reason why the first of them that has none has none."""
+    if isinstance(first, str):
+        return first
+    return second if isinstance(second, str) else (first, second)
 
 
 class Pruned:

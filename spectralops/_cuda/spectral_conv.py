@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spectralops._cuda import launch
-from spectralops._cuda.geometry import SHARED_BYTES, namespace, usable
+from spectralops._cuda.geometry import SHARED_BYTES, namespace, required, usable, words
 from spectralops._cuda.launch import Kernel
 from spectralops._cuda.program import Address
-from spectralops._cuda.pruned import MIX, OUT, SECOND, Pruned, Side, X, mix_kernel, ready, side, words
-from spectralops.errors import UnsupportedError
+from spectralops._cuda.pruned import MIX, OUT, SECOND, Pruned, Side, X, both, mix_kernel, ready, side
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral_conv import SpectralConvPlan
@@ -28,9 +27,7 @@ def _sides(plan: SpectralConvPlan, shared_bytes: int = SHARED_BYTES) -> tuple[Si
     read, written = plan.channels
     before = side(plan.in_sizes, plan, read % 2 == 0 and not plan.depthwise, shared_bytes)
     after = side(plan.out_sizes, plan, written % 2 == 0 and not plan.depthwise, shared_bytes)
-    if isinstance(before, str):
-        return before
-    return after if isinstance(after, str) else (before, after)
+    return both(before, after)
 
 
 def refusal(plan: SpectralConvPlan) -> str:
@@ -41,19 +38,12 @@ def refusal(plan: SpectralConvPlan) -> str:
 
 def algorithm(plan: SpectralConvPlan) -> str:
     """How this plan runs, in words."""
-    before, after = _required(plan)
+    before, after = required(plan, _sides(plan))
     return (
-        f"{2 * len(plan.axes) + 1} kernels: pruned transforms along the axes (radices {words(before)}), one product "
-        f"per wavenumber over the channels, pruned inverse transforms (radices {words(after)}); kept wavenumbers alone "
-        "lie between"
+        f"{2 * len(plan.axes) + 1} kernels: pruned transforms along the axes (radices {words(before.lines)}), one "
+        f"product per wavenumber over the channels, pruned inverse transforms (radices {words(after.lines)}); kept "
+        "wavenumbers alone lie between"
     )
-
-
-def _required(plan: SpectralConvPlan, shared_bytes: int = SHARED_BYTES) -> tuple[Side, Side]:
-    sides = _sides(plan, shared_bytes)
-    if isinstance(sides, str):
-        raise UnsupportedError(f"{plan.op}: backend is {plan.backend!r}, but must be one without kernels: {sides}")
-    return sides
 
 
 def spectral_conv(plan: SpectralConvPlan, x: Any, weight: Any, *, out: Any, workers: int) -> None:
@@ -78,7 +68,7 @@ class Convolution(Pruned):
     """The program of a convolution."""
 
     def __init__(self, plan: SpectralConvPlan, xp: Any, device: launch.Device) -> None:
-        super().__init__(plan, _required(plan, device.shared_bytes), xp, device)
+        super().__init__(plan, required(plan, _sides(plan, device.shared_bytes)), xp, device)
         modes = math.prod(plan.modes)
         read, written = plan.channels
         kept = self.scratch(plan.batch * read * modes)

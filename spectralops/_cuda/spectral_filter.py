@@ -24,18 +24,20 @@ from spectralops._cuda.geometry import (
     PAD,
     SHARED_BYTES,
     Lines,
-    column_geometry,
+    columns_form,
     columns_kernel,
+    itemsize_of,
     kept_on_device,
     namespace,
+    required,
     row_geometry,
     rows_kernel,
+    unfit,
     usable,
+    words,
 )
 from spectralops._cuda.launch import Runner
-from spectralops._cuda.passes import factors
 from spectralops._cuda.program import Address, Program, address
-from spectralops.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral import SpectralFilterPlan
@@ -63,16 +65,18 @@ class Layout:
         """Coefficients of a row that are distinct."""
         return self.sizes[-1] if self.form == "FULL" else self.sizes[-1] // 2 + 1
 
+    @property
+    def scale(self) -> float:
+        """What the inverse that follows the multiplier scales by; both rows come out of a pair's symmetry twice."""
+        return (0.5 if self.form == "PAIRS" else 1.0) / math.prod(self.sizes)
+
 
 def _layout(plan: SpectralFilterPlan, shared_bytes: int = SHARED_BYTES) -> Layout | str:
     """The layout of a plan, or in words why there is none."""
     sizes, real = plan.sizes, plan.grid.halved
-    if not 1 <= len(sizes) <= 3:
-        return f"kernels take 1 to 3 axes, not {len(sizes)}"
-    itemsize = 8 if plan.compute_dtype in ("float64", "complex128") else 4
-    for n in sizes:
-        if factors(n) is None:
-            return f"length {n} has a prime factor above 13"
+    if reason := unfit(sizes):
+        return reason
+    itemsize = itemsize_of(plan)
     last = sizes[-1]
     if len(sizes) == 1:
         form = "FULL" if not real else "PAIRS" if last % 2 == 0 else "HALF"
@@ -83,16 +87,8 @@ def _layout(plan: SpectralFilterPlan, shared_bytes: int = SHARED_BYTES) -> Layou
     row = row_geometry(last, itemsize)
     if row is None:
         return f"length {last} does not fit a block"
-    middle = len(sizes) - 2
-    for form in ("PAIRS", "HALF") if real else ("FULL",):
-        columns = tuple(
-            column_geometry(n, itemsize, form == "PAIRS" and axis == middle, shared_bytes)
-            for axis, n in enumerate(sizes[:-1])
-        )
-        found = tuple(each for each in columns if each is not None)
-        if len(found) == len(columns):
-            return Layout(form, sizes, plan.batch, itemsize, row, found)
-    return f"lengths {sizes[:-1]} do not fit a block"
+    found = columns_form(sizes, itemsize, real, shared_bytes)
+    return found if isinstance(found, str) else Layout(found[0], sizes, plan.batch, itemsize, row, found[1])
 
 
 def refusal(plan: SpectralFilterPlan) -> str:
@@ -101,17 +97,10 @@ def refusal(plan: SpectralFilterPlan) -> str:
     return layout if isinstance(layout, str) else ""
 
 
-def _required(plan: SpectralFilterPlan, shared_bytes: int = SHARED_BYTES) -> Layout:
-    layout = _layout(plan, shared_bytes)
-    if isinstance(layout, str):
-        raise UnsupportedError(f"{plan.op}: backend is {plan.backend!r}, but must be one without kernels: {layout}")
-    return layout
-
-
 def algorithm(plan: SpectralFilterPlan) -> str:
     """How this plan runs, in words."""
-    layout = _required(plan)
-    radices = " x ".join("*".join(map(str, each.passes.radices)) for each in (*layout.columns, layout.row))
+    layout = required(plan, _layout(plan))
+    radices = words((*layout.columns, layout.row))
     if not layout.columns:
         return f"one kernel: forward, product and inverse in registers and shared memory, radices {radices}"
     place = "a workspace" if plan.padded else "the result's own memory"
@@ -231,7 +220,7 @@ class Prepared:
     """The program of a plan for factors of given strides."""
 
     def __init__(self, plan: SpectralFilterPlan, symbol: tuple[Any, ...], device: launch.Device, xp: Any) -> None:
-        layout = _required(plan, device.shared_bytes)
+        layout = required(plan, _layout(plan, device.shared_bytes))
         self.plan, self.layout = plan, layout
         rank, d = len(plan.in_shape), len(plan.axes)
         self.moved = plan.axes != tuple(range(rank - d, rank))
@@ -250,11 +239,9 @@ class Prepared:
 
     def host_tables(self, layout: Layout) -> list[Any]:
         """Twiddle factors of the axes in order; the inverse that follows the multiplier also scales."""
-        half = 0.5 if layout.form == "PAIRS" else 1.0  # both rows come out of a pair's symmetry twice
-        scale = half / math.prod(layout.sizes)
         if not layout.columns:
-            return [layout.row.passes.table(scale, layout.form == "PAIRS")]
-        first = [each.passes.table(1.0 if j else scale, False) for j, each in enumerate(layout.columns)]
+            return [layout.row.passes.table(layout.scale, layout.form == "PAIRS")]
+        first = [each.passes.table(1.0 if j else layout.scale, False) for j, each in enumerate(layout.columns)]
         return [*first, layout.row.passes.table(1.0, False)]
 
     def run(self, runner: Runner, x: Any, symbol: tuple[Any, ...], out: Any) -> None:
@@ -304,7 +291,7 @@ class _Builder:
         for j, f in enumerate(prepared.factors):
             arguments["factors"][0, j] = (0, f.batch, f.period, *f.strides[1:])
         arguments["inner"] = layout.stored if d == 3 else 2**31 - 1
-        arguments["scale"] = (0.5 if layout.form == "PAIRS" else 1.0) / math.prod(layout.sizes)
+        arguments["scale"] = layout.scale
         arguments["sign"] = -1 if plan.conjugate else 1
         self.arguments = arguments
         self.padding = {"zero": "ZERO", "reflect": "REFLECT", "edge": "EDGE"}[plan.pad_mode] if plan.padded else "BARE"

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spectralops._cuda import launch
-from spectralops._cuda.geometry import SHARED_BYTES, namespace, usable
+from spectralops._cuda.geometry import SHARED_BYTES, namespace, required, usable, words
 from spectralops._cuda.launch import Kernel
 from spectralops._cuda.program import Address
-from spectralops._cuda.pruned import MIX, OUT, SECOND, Pruned, Side, X, mix_kernel, ready, side, words
-from spectralops.errors import UnsupportedError
+from spectralops._cuda.pruned import MIX, OUT, SECOND, Pruned, Side, X, both, mix_kernel, ready, side
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral_conv_gradient import SpectralConvWeightGradientPlan
@@ -23,9 +22,7 @@ __all__ = ["algorithm", "refusal", "spectral_conv_weight_gradient"]
 def _sides(plan: SpectralConvWeightGradientPlan, shared_bytes: int = SHARED_BYTES) -> tuple[Side, Side] | str:
     before = side(plan.in_sizes, plan, False, shared_bytes)
     after = side(plan.gradient_sizes, plan, False, shared_bytes)
-    if isinstance(before, str):
-        return before
-    return after if isinstance(after, str) else (before, after)
+    return both(before, after)
 
 
 def refusal(plan: SpectralConvWeightGradientPlan) -> str:
@@ -36,18 +33,11 @@ def refusal(plan: SpectralConvWeightGradientPlan) -> str:
 
 def algorithm(plan: SpectralConvWeightGradientPlan) -> str:
     """How this plan runs, in words."""
-    before, after = _required(plan)
+    before, after = required(plan, _sides(plan))
     return (
-        f"{2 * len(plan.axes) + 1} kernels: pruned transforms of x (radices {words(before)}) and of the gradient "
-        f"(radices {words(after)}), one product per wavenumber over the batch"
+        f"{2 * len(plan.axes) + 1} kernels: pruned transforms of x (radices {words(before.lines)}) and of the gradient "
+        f"(radices {words(after.lines)}), one product per wavenumber over the batch"
     )
-
-
-def _required(plan: SpectralConvWeightGradientPlan, shared_bytes: int = SHARED_BYTES) -> tuple[Side, Side]:
-    sides = _sides(plan, shared_bytes)
-    if isinstance(sides, str):
-        raise UnsupportedError(f"{plan.op}: backend is {plan.backend!r}, but must be one without kernels: {sides}")
-    return sides
 
 
 def spectral_conv_weight_gradient(
@@ -72,7 +62,7 @@ class WeightGradient(Pruned):
     """The program of a weight gradient."""
 
     def __init__(self, plan: SpectralConvWeightGradientPlan, xp: Any, device: launch.Device) -> None:
-        super().__init__(plan, _required(plan, device.shared_bytes), xp, device)
+        super().__init__(plan, required(plan, _sides(plan, device.shared_bytes)), xp, device)
         modes = math.prod(plan.modes)
         read, written = plan.channels
         spectra = [self.scratch(plan.batch * channels * modes) for channels in (read, written)]

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spectralops._cuda.launch import Kernel, index_option
+from spectralops._cuda.program import address
 
 if TYPE_CHECKING:
     from spectralops._plans.schemes import Transport, Weight
     from spectralops._plans.steps import StepPlan
     from spectralops._plans.terms import Field
 
-__all__ = ["NO_CONTRACTION", "Instances", "Layout", "Stages", "address"]
+__all__ = ["NO_CONTRACTION", "Instances", "Layout", "Stages"]
 
 NO_CONTRACTION = "-fmad=false"
 THREADS = 256
@@ -281,11 +282,6 @@ class Instances(Emitter):
         self.values = self._struct(self.count)
         name = f"form_values<{C_NAMES[plan.compute]}, {self.sizes}, {axes}, {weights}>"
         self.kernel = Kernel("values.cu", name, (-(-self.count // 128),), (128,), options=self.options)
-
-
-def address(array: Any) -> int:
-    """Where an array begins."""
-    return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
 
 
 def _source(kind: str, layer: int, n: int, high: bool) -> int:

@@ -9,7 +9,8 @@ import numpy as np
 
 from spectralops._cuda import launch
 from spectralops._cuda.marches import ALIGNMENT, March, most_levels
-from spectralops._cuda.stages import Layout, Stages, address
+from spectralops._cuda.program import address
+from spectralops._cuda.stages import Layout, Stages
 
 if TYPE_CHECKING:
     from spectralops._cuda.launch import Runner
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["algorithm", "convection_step", "diffuse_convect_step", "diffusion_step", "pde_step"]
 
-# The parts of a march's scratch memory start at such lines; the first is for the counter of the barrier between passes.
+# The parts of scratch memory start at such lines; a march's first is for the counter of the barrier between passes.
 LINE_BYTES = 256
 # Plans whose kernels and values are kept ready.
 CAPACITY = 256
@@ -122,7 +123,7 @@ class _Steps:
         if not count:
             return []
         itemsize = self.out.itemsize
-        pitch = -(-self.out.size * itemsize // 256) * 256
+        pitch = -(-self.out.size * itemsize // LINE_BYTES) * LINE_BYTES
         memory = self.runner.scratch(count * pitch)
         shape, dtype = self.out.shape, self.out.dtype
         return [memory[k * pitch :][: self.out.size * itemsize].view(dtype).reshape(shape) for k in range(count)]

@@ -115,7 +115,7 @@ class HostRunner:
     """A device that is the host: few multiprocessors, so that small tests have several blocks and passes."""
 
     def __init__(self, multiprocessors: int = 4) -> None:
-        self._device = Device(0, multiprocessors, 227 * 1024, 60 << 20)
+        self._device = Device(0, multiprocessors, 227 * 1024)
         self._scratch = np.empty(0, np.uint8)
         self.launched: list[Kernel] = []
 
@@ -136,7 +136,7 @@ class HostRunner:
         assert kernel.shared <= self._device.shared_bytes, f"{kernel.name}: {kernel.shared} bytes of shared memory"
         geometry = np.array([*grid, *block], np.uint32)
         addresses = (ctypes.c_void_p * max(len(kept), 1))(*(address for _, address, _ in kept))
-        cooperative = int(getattr(kernel, "cooperative", False))
+        cooperative = int(kernel.cooperative)
         reports = library.run_kernel(geometry.ctypes.data, kernel.shared, addresses, cooperative)
         assert reports == 0, f"{kernel.name}: {reports} reports of undefined behaviour, see stderr"
 
