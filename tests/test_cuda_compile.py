@@ -14,7 +14,7 @@ import numpy as np
 import nvrtc
 import pytest
 from conformance import CASES, Variant
-from cuda_on_host import BACKEND, HostRunner, backend
+from cuda_on_host import BACKEND, Recorder, backend
 
 import spectralops as so
 from spectralops import UnsupportedError
@@ -39,13 +39,6 @@ SPILLS = {
     "stage<": 64,
 }
 WALLS = (so.Dirichlet(0.5), (so.Neumann(0.25), so.Hold()))
-
-
-class Recorder(HostRunner):
-    """Notes the kernels that it is asked to launch."""
-
-    def launch(self, kernel: Kernel, *arguments: object) -> None:
-        self.launched.append(kernel)
 
 
 @cache

@@ -15,7 +15,7 @@ import cuda_on_host
 import numpy as np
 import pytest
 from conformance import CASES, Variant
-from cuda_on_host import BACKEND, HostRunner, backend
+from cuda_on_host import BACKEND, HostRunner, Recorder, backend
 from test_conformance import poison, run  # noqa: F401, the fixture poisons what the cases allocate
 
 import spectralops as so
@@ -120,17 +120,6 @@ def test_columns_share_a_block() -> None:
 # ------------------------------------------------------------------ programs
 
 
-class Noting(HostRunner):
-    """Notes what it is asked to launch."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[tuple[Kernel, tuple[Any, ...]]] = []
-
-    def launch(self, kernel: Kernel, *arguments: Any) -> None:
-        self.calls.append((kernel, arguments))
-
-
 RECORD = np.dtype([("count", np.int64), ("where", np.int64)])
 KERNEL = Kernel("some.cu", "some<float>", (3, 2), (64,), 128)
 
@@ -143,10 +132,10 @@ def program() -> Program:
 
 
 def test_a_program_fills_in_addresses_on_the_host() -> None:
-    runner = Noting()
+    runner = Recorder()
     program().run(runner, [1000, 2000])
-    (first, (pointer, count)), (_, (record, last)) = runner.calls
-    assert first == KERNEL
+    (pointer, count), (record, last) = runner.arguments
+    assert runner.launched == [KERNEL, KERNEL]
     assert (pointer, count, last) == (2016, 7, 1000)
     assert record.view(RECORD).tolist() == [(5, 2000)]
 

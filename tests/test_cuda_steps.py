@@ -7,12 +7,12 @@ from typing import Any
 import cuda_on_host
 import numpy as np
 import pytest
-from cuda_on_host import BACKEND, HostRunner, backend
+from cuda_on_host import BACKEND, HostRunner, Recorder, backend
 
 import spectralops as so
 from spectralops import _dispatch
 from spectralops._cuda import marches, steps
-from spectralops._cuda.launch import Device, Kernel
+from spectralops._cuda.launch import Device
 from spectralops._cuda.marches import March
 from spectralops._cuda.stages import Layout, Stages
 
@@ -22,18 +22,6 @@ HELD = ((so.Hold(), so.Outflow()), (so.Reflect(), so.Hold()))
 PERIODIC = (so.Periodic(), so.Periodic())
 BOUNDARIES = {"periodic": PERIODIC, "walls": WALLS, "held": HELD, "mixed": (so.Periodic(), HELD[1])}
 H200 = Device(0, 132, 232448)
-
-
-class Recorder(HostRunner):
-    """Notes launches without running them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.arguments: list[tuple[Any, ...]] = []
-
-    def launch(self, kernel: Kernel, *arguments: Any) -> None:
-        self.launched.append(kernel)
-        self.arguments.append(arguments)
 
 
 def bits(array: np.ndarray) -> np.ndarray:

@@ -24,7 +24,7 @@ from spectralops import _dispatch
 from spectralops._cuda import launch, module
 from spectralops._cuda.launch import Device, Kernel
 
-__all__ = ["BACKEND", "HostRunner", "available", "backend", "build"]
+__all__ = ["BACKEND", "HostRunner", "Recorder", "available", "backend", "build"]
 
 BACKEND = "cuda-on-host"
 HEADER = Path(__file__).parent / "cuda_host.h"
@@ -151,6 +151,18 @@ class HostRunner:
 
     def scratch(self, nbytes: int) -> Any:
         return self.workspace(nbytes)
+
+
+class Recorder(HostRunner):
+    """Notes launches without running them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arguments: list[tuple[Any, ...]] = []
+
+    def launch(self, kernel: Kernel, *arguments: Any) -> None:
+        self.launched.append(kernel)
+        self.arguments.append(arguments)
 
 
 def _by_address(x: Any) -> tuple[int, int, Any]:
