@@ -24,6 +24,7 @@ CALLS = {
     "laplacian": sx.laplacian,
     "inverse": lambda x: sx.inverse_laplacian(x, dims="lon"),
     "vorticity": lambda x: sx.vorticity_divergence(x, 2 * x).vorticity,
+    "diffuse": lambda x: sx.diffuse(x, "900 km", mask=x.isel(time=0, drop=True).lat < 60),
     "spectrum": lambda x: sx.power_spectrum(x, dims="lon", window="hann"),
     "rings": lambda x: sx.power_spectrum(x.isel(lat=slice(6, 12)), isotropic=True),
 }
@@ -41,7 +42,7 @@ def refuse(*args, **kwargs):
 
 
 @pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize("dtype", ["float32", "int16", "int32"])
 def test_lazy_and_equal_to_eager(name, dtype) -> None:
     u = field(dtype)
     lazy = u.chunk(time=2)
@@ -53,6 +54,16 @@ def test_lazy_and_equal_to_eager(name, dtype) -> None:
     xr.testing.assert_identical(result, CALLS[name](u))
     assert y.dtype == result.dtype == y.data._meta.dtype
     assert y.shape == result.shape
+
+
+@pytest.mark.parametrize("name", ["lowpass", "derivative", "vorticity", "diffuse"])
+def test_half_precision_stays(name) -> None:
+    u = field("float16")
+    y = CALLS[name](u.chunk(time=2))
+    assert y.dtype == "float16"
+    with dask.config.set(scheduler="synchronous"):
+        xr.testing.assert_identical(y.compute(), CALLS[name](u))
+    assert CALLS[name](u).dtype == "float16"
 
 
 @pytest.mark.parametrize("lazy", ["u", "v"])

@@ -396,7 +396,7 @@ MONTHS = xr.DataArray(np.zeros(4), {"time": np.array(["2001-01", "2001-02", "200
         (
             lambda: sx.gaussian(LINE.expand_dims(time=TIMES.time), 5.0, dims=("time", "x")),
             ValueError,
-            "gaussian: 'x' and 'time' have different units, but must have the same; pass one in dims",
+            "gaussian: 'time' and 'x' have different units, but must have the same; pass one in dims",
         ),
         (lambda: sx.gaussian(NO_X, 5.0, dims="x"), ValueError, "no variable of the Dataset has numbers along"),
         (lambda: sx.convolve(LINE, np.ones((3, 3))), ValueError, r"shape \(3, 3\), but must have entries along \('x',"),

@@ -12,7 +12,16 @@ from spectralops.errors import UnsupportedError
 from spectralops.xarray._grid import GridLayout, chosen_dims
 from spectralops.xarray._units import product
 
-__all__ = ["applied", "described", "each_variable", "matched", "regular", "whole_chunks"]
+__all__ = [
+    "applied",
+    "commensurable",
+    "described",
+    "each_variable",
+    "matched",
+    "regular",
+    "same_points",
+    "whole_chunks",
+]
 
 # What still holds for other values than those that were read, and for another shape; packing does not.
 KEPT_ENCODING = ("zlib", "complevel", "shuffle", "compression", "compression_opts", "grid_mapping", "coordinates")
@@ -51,12 +60,17 @@ def regular(op: str, layout: GridLayout) -> GridLayout:
                 "latitude": f"interpolate by interp({axis.dim}=...) or transform longitude alone",
             }.get(axis.kind, f"interpolate by interp({axis.dim}=...)")
             raise ValueError(f"{op}: {axis.dim!r} has uneven spacing, but must be regular; {remedy}")
-    units = {axis.unit for axis in layout.axes}
-    if len(units) > 1:
-        first, other = (next(axis.dim for axis in layout.axes if axis.unit == unit) for unit in sorted(units)[:2])
-        raise ValueError(
-            f"{op}: {first!r} and {other!r} have different units, but must have the same; pass one in dims"
-        )
+    return commensurable(op, layout)
+
+
+def commensurable(op: str, layout: GridLayout) -> GridLayout:
+    """The layout if distances along all its axes are known in the same unit."""
+    first = layout.axes[0].dim
+    for axis in layout.axes:
+        if axis.unit != layout.unit:
+            raise ValueError(
+                f"{op}: {first!r} and {axis.dim!r} have different units, but must have the same; pass one in dims"
+            )
     if any(axis.kind == "longitude" for axis in layout.axes) and not layout.latitudes:
         raise ValueError(
             f"{op}: longitude has no latitude beside it, but must have one, as a dimension or scalar coordinate, to "
@@ -89,7 +103,9 @@ def _blockwise(op: str, x: xr.DataArray, layout: GridLayout, kernel: Callable[..
     blocks = [array if hasattr(array, "__dask_graph__") else da.asarray(array) for array in arrays]
     whole_chunks(op, x.dims, layout.whole, blocks)
     blocks = [array.rechunk(lazy.chunks) for array in blocks]
-    dtype = np.result_type(*[_result_dtype(array.dtype) for array in blocks])
+    # A mask beside the field has no say.
+    kinds = [array.dtype for number, array in enumerate(blocks) if number == 0 or array.dtype != bool]
+    dtype = np.result_type(*[_result_dtype(kind) for kind in kinds])
     return da.map_blocks(kernel, *blocks, dtype=dtype, meta=lazy._meta.astype(dtype))
 
 
@@ -115,12 +131,17 @@ def matched(op: str, x: xr.DataArray, other: Any, name: str) -> xr.DataArray:
     if set(other.dims) != set(x.dims):
         raise ValueError(f"{op}: {name} has dimensions {other.dims}, but must have {x.dims}")
     for dim in x.dims:
-        same = x.sizes[dim] == other.sizes[dim]
-        if same and dim in x.coords and dim in other.coords:
-            same = np.array_equal(x.coords[dim].values, other.coords[dim].values)
-        if not same:
+        if not same_points(x, other, dim):
             raise ValueError(f"{op}: {name} has other coordinates along {dim!r}, but must be on the same grid")
     return other.transpose(*x.dims)
+
+
+def same_points(x: xr.DataArray, other: xr.DataArray, dim: Hashable) -> bool:
+    """Whether two arrays agree along a dimension of both, in size and, if both have it, coordinate."""
+    same = x.sizes[dim] == other.sizes[dim]
+    if same and dim in x.coords and dim in other.coords:
+        same = np.array_equal(x.coords[dim].values, other.coords[dim].values)
+    return same
 
 
 def described(result: xr.DataArray, source: xr.DataArray, prefix: str, unit: str, exponent: int) -> xr.DataArray:

@@ -358,7 +358,11 @@ class WindDerivative:
     divergence: bool
 
     def __call__(self, u: Any, v: Any) -> Any:
-        u, v = working(u), working(v)
+        # In 16 bits if both are.
+        like = u if _arrays.dtype_name(v.dtype) == "float16" else v
+        return stored(self._derived(working(u), working(v)), like)
+
+    def _derived(self, u: Any, v: Any) -> Any:
         y, x = self.layout.axes
         in_y, in_x = self.methods
         across, upward = (u, v) if self.divergence else (v, u)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import xarray as xr
 
 from spectralops import _checks
 from spectralops.errors import UnsupportedError
-from spectralops.xarray._apply import applied, described, each_variable, matched, regular
+from spectralops.xarray._apply import applied, commensurable, described, each_variable, matched, regular
 from spectralops.xarray._grid import EARTH_RADIUS, Axis, GridLayout, grid_layout
 from spectralops.xarray._kernels import Derivative, InverseLaplacian, Laplacian, WindDerivative
 
@@ -61,8 +62,7 @@ def derivative(
     ------
     TypeError, ValueError, UnsupportedError
         As :func:`lowpass`; also if there are fewer than 3 points for differences, or the spectral method is asked for
-        where the ends are mirrors, at which the slope would jump, or the
-        spacing is uneven.
+        where the ends are mirrors, at which the slope would jump, or the spacing is uneven.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def derivative(
 
     def one(each: xr.DataArray) -> xr.DataArray:
         layout = grid_layout(each, (dim,), edges=edges, radius=radius, op="derivative")
-        (axis,) = _lengths("derivative", layout)
+        (axis,) = commensurable("derivative", layout).axes
         word = _method("derivative", axis, method)
         result = applied("derivative", each, layout, Derivative(layout, _meridian(each, layout, radius), order, word))
         prefix = f"derivative along {dim}" if order == 1 else f"second derivative along {dim}"
@@ -128,7 +128,7 @@ def laplacian(
 
     def one(each: xr.DataArray) -> xr.DataArray:
         layout = grid_layout(each, dims, edges=edges, radius=radius, op="laplacian")
-        axes = _lengths("laplacian", layout)
+        axes = commensurable("laplacian", layout).axes
         words = tuple(_method("laplacian", axis, method) for axis in axes)
         result = applied("laplacian", each, layout, Laplacian(layout, words))
         return described(result, each, "Laplacian", layout.unit, -2)
@@ -208,7 +208,7 @@ def vorticity_divergence(
     u, v : DataArray
         Components towards the east and north, or x and y, on the same grid.
     dims : sequence of two, optional
-        Latitude and longitude, or y and x, in this order unless they are the former.
+        Latitude and longitude in either order, or y and x in this one.
     method, edges, radius
         As for :func:`derivative`. Over the poles both components change their signs.
 
@@ -242,15 +242,13 @@ def vorticity_divergence(
     other = matched(op, u, v, "v")
     if len(layout.axes) != 2:
         raise ValueError(f"{op}: dims has {len(layout.axes)} entries, but must have two")
-    y, x = _lengths(op, layout)
+    y, x = commensurable(op, layout).axes
     if y.kind == "longitude" or (dims is None and str(y.dim).lower() == "x"):
         y, x = x, y
     if layout.spherical and (y.kind, x.kind) != ("latitude", "longitude"):
         raise ValueError(f"{op}: dims are {y.kind} and {x.kind}, but must be latitude and longitude or both of a plane")
     words = (_method(op, y, method), _method(op, x, method))
-    ordered = GridLayout(
-        (y, x), layout.ndim, layout.latitudes, layout.latitude_number, layout.longitude_number, layout.radius
-    )
+    ordered = replace(layout, axes=(y, x))
     results = {}
     for name in ("vorticity", "divergence"):
         kernel = WindDerivative(ordered, words, name == "divergence")
@@ -258,20 +256,6 @@ def vorticity_divergence(
         result.attrs["long_name"] = {"vorticity": "relative vorticity", "divergence": "horizontal divergence"}[name]
         results[name] = result.rename(name)
     return xr.Dataset(results)
-
-
-def _lengths(op: str, layout: GridLayout) -> tuple[Axis, ...]:
-    """The axes if derivatives along them can be added; uneven spacing is allowed."""
-    units = {axis.unit for axis in layout.axes}
-    if len(units) > 1:
-        names = tuple(axis.dim for axis in layout.axes)
-        raise ValueError(f"{op}: {names} have different units, but must have the same; pass one in dims")
-    if any(axis.kind == "longitude" for axis in layout.axes) and not layout.latitudes:
-        raise ValueError(
-            f"{op}: longitude has no latitude beside it, but must have one, as a dimension or scalar coordinate, to "
-            "have a length"
-        )
-    return layout.axes
 
 
 def _method(op: str, axis: Axis, method: Any) -> str:

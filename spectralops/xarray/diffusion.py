@@ -14,7 +14,7 @@ import xarray as xr
 from spectralops import _checks
 from spectralops.boundary import Periodic, Reflect
 from spectralops.filters import Metric, diffusion_filter
-from spectralops.xarray._apply import applied, each_variable, regular
+from spectralops.xarray._apply import applied, each_variable, regular, same_points
 from spectralops.xarray._grid import EARTH_RADIUS, Axis, GridLayout, grid_layout
 from spectralops.xarray._kernels import device_array, stored, working
 from spectralops.xarray._units import measured
@@ -165,10 +165,7 @@ def _sea(op: str, x: xr.DataArray, mask: Any) -> xr.DataArray:
         kind = mask.dtype if isinstance(mask, xr.DataArray) else f"a {type(mask).__name__}"
         raise TypeError(f"{op}: mask is {kind}, but must be a DataArray of bool")
     for dim in mask.dims:
-        same = dim in x.dims and mask.sizes[dim] == x.sizes[dim]
-        if same and dim in mask.coords and dim in x.coords:
-            same = np.array_equal(mask.coords[dim].values, x.coords[dim].values)
-        if not same:
+        if dim not in x.dims or not same_points(x, mask, dim):
             raise ValueError(f"{op}: mask has other coordinates along {dim!r}, but must be on the grid of x")
     return mask.broadcast_like(x).transpose(*x.dims)
 

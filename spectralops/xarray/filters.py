@@ -332,7 +332,7 @@ def _filtered(
         layout = regular(op, grid_layout(each, dims, edges=edges, radius=radius, op=op))
         _measure_fits(op, name, layout)
         numbers = sorted(
-            measured(op, name, each, layout.unit, radius if layout.spherical else None) for each in entries
+            measured(op, name, bound, layout.unit, radius if layout.spherical else None) for bound in entries
         )
         keep, less = symbols(op, numbers, order)
         return applied(op, each, layout, Filter(layout, keep, less, *missing))

@@ -128,7 +128,7 @@ def _spectrum(op: str, x: xr.DataArray, layout: GridLayout, unit: str, options: 
     # Towards rising coordinates, so that the sign of each wavenumber is the coordinate's.
     upward = x.isel({axis.dim: slice(None, None, -1) for axis in layout.axes if axis.descending})
     upward = upward.transpose(*[dim for dim in x.dims if dim not in names], *names)
-    sample = np.ones([axis.size for axis in layout.axes], dtype=np.result_type(_arrays.dtype_name(x.dtype), np.float32))
+    sample = np.ones([axis.size for axis in layout.axes], dtype=_arrays.dtype_name(x.dtype))
     grid = _power_spectrum(sample, **options)
     new = ["wavenumber"] if options["isotropic"] else [_name(axis) for axis in layout.axes]
     frequencies = [np.asarray(each, dtype=np.float64) for each in grid.frequencies]
