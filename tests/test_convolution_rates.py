@@ -166,9 +166,7 @@ class TestCounting:
             monkeypatch.setattr(rates, "_spent", 0.0)
             so.convolve(x, kernel, mode="same", method=method)
             assert (rates._spent > 0) == counts
-        small = so.convolve(x[:8, :8], kernel, mode="same")
         before = rates._spent
-        assert small.shape == (8, 8)
         so.convolve(x[:8, :8], kernel, mode="same")
         assert rates._spent == before
 

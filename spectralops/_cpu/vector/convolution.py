@@ -17,7 +17,7 @@ from spectralops._cpu.vector import host, prepared, workspace
 from spectralops._cpu.vector import sum_fields as s
 from spectralops._cpu.vector import tile_fields as t
 from spectralops._cpu.vector import window_fields as w
-from spectralops._cpu.vector.sum_jobs import OUTPUTS, Geometry, SumJob, sum_job
+from spectralops._cpu.vector.sum_jobs import Geometry, SumJob, beginnings, sum_job
 from spectralops._cpu.vector.window_jobs import Extent, LineWindows, Tiles, Windows, tiles, windows
 
 __all__ = ["Extent", "filter_channels", "filter_windows", "sum_channels", "sum_windows"]
@@ -47,18 +47,9 @@ def _readable(array: Array, rows: bool) -> Array:
 
 
 @lru_cache(maxsize=512)
-def _places(batch: Sizes, strides: Sizes) -> Array:
-    """Where the entries of a batch begin."""
-    places = np.zeros((), np.int64)
-    for n, stride in zip(batch, strides, strict=True):
-        places = places[..., None] + np.arange(n) * stride
-    return places.reshape(-1)
-
-
-@lru_cache(maxsize=512)
 def _items(batch: Sizes, source: Sizes, filters: Sizes, target: Sizes, offsets: tuple[Sizes, ...]) -> Array:
     """(source, filter, target) of each entry of the batch, and of each of `offsets` added to it."""
-    places = np.stack([_places(batch, strides) for strides in (source, filters, target)], axis=1)
+    places = np.stack([beginnings(batch, strides) for strides in (source, filters, target)], axis=1)
     items = (places[:, None] + np.array(offsets, np.int64)).reshape(-1, 3)
     items.setflags(write=False)
     return items
@@ -300,7 +291,7 @@ def sum_channels(
     if count > FEW_OUTPUTS:
         padded = np.zeros((groups, _up(count), weights.shape[-1]), weights.dtype)
         padded[:, :count] = weights
-        weights = np.ascontiguousarray(padded.reshape(groups, -1, OUTPUTS, weights.shape[-1]).swapaxes(-1, -2))
+        weights = np.ascontiguousarray(padded.reshape(groups, -1, s.OUTPUTS, weights.shape[-1]).swapaxes(-1, -2))
     chars = x.dtype.char, weight.dtype.char, out.dtype.char
     plan = _sum_of_channels(
         x.shape, x.strides, weight.shape, out.shape, out.strides, chars, start, tuple(stride), tuple(dilation)
@@ -309,7 +300,7 @@ def sum_channels(
 
 
 def _up(outputs: int) -> int:
-    return -(-outputs // OUTPUTS) * OUTPUTS
+    return -(-outputs // s.OUTPUTS) * s.OUTPUTS
 
 
 @lru_cache(maxsize=512)

@@ -29,6 +29,7 @@ from spectralops._cpu.vector.sum_fields import (
     MISSING,
     OUTPUT_COUNT,
     OUTPUT_PLACES,
+    OUTPUTS,
     PHASES,
     PLANE_PLACES,
     PLANE_SIZE,
@@ -55,9 +56,10 @@ from spectralops._cpu.vector.sum_fields import (
     UNIT_ROWS,
     UNIT_TARGET,
     UNIT_WEIGHT,
+    VECTORS,
     WEIGHT_STEP,
 )
-from spectralops._cpu.vector.sums import OUTPUTS, VECTORS, block_channels, block_rows, block_taps
+from spectralops._cpu.vector.sums import block_channels, block_rows, block_taps
 
 __all__ = ["copy_strip", "sum_channels", "sum_rows", "sum_taps"]
 

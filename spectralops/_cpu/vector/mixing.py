@@ -11,7 +11,8 @@ from typing import Any
 
 from spectralops._cpu.vector.emit import Emitter, Value, at, floats, lanes, shift, vector_op
 from spectralops._cpu.vector.host import registers
-from spectralops._cpu.vector.products import Accumulators, by_count, prefetch, shared_out
+from spectralops._cpu.vector.moves import Totals
+from spectralops._cpu.vector.products import by_count, prefetch, shared_out
 from spectralops._cpu.vector.truncation_fields import (
     FACTORS,
     FACTORS_IMAG,
@@ -106,7 +107,7 @@ def _tiles(
     """Sums over terms of left[row][term] · right[term][column], tile by tile; store(row, column, z) takes each."""
 
     def tile(first: Value, height: int, width: int) -> None:
-        sums = Accumulators(e, 2 * height * width)
+        sums = Totals(e, 2 * height * width)
         with e.loop(0, terms) as r:
             fields = [_pair(e, left, (first + p) * row + r * term) for p in range(height)]
             for q in range(width):
@@ -178,7 +179,7 @@ def gradient_row(
     factors: Value,
 ) -> None:  # fmt: skip
     """One vector of modes of one channel: the sum over the batch of conj(left) · right, times factors."""
-    sums = Accumulators(e, 2)
+    sums = Totals(e, 2)
     with e.loop(0, rows) as p:
         a, b = _pair(e, left, p * row), _pair(e, right, p * right_row)
         sums.set(0, sums.get(0) + a[0] * b[0] + a[1] * b[1])

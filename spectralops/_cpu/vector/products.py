@@ -10,28 +10,13 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from spectralops._cpu.vector.emit import Emitter, Value, vector_op
+from spectralops._cpu.vector.moves import Totals
 
-__all__ = ["Accumulators", "by_count", "prefetch", "product", "shared_out"]
+__all__ = ["by_count", "prefetch", "product", "shared_out"]
 
 # Rows of the result of which one or two vectors are summed side by side: this keeps the multipliers busy and leaves
 # room for the factors in 16 registers.
 ROWS = 6
-
-
-class Accumulators:
-    """Vectors that a loop adds to: stack slots, which LLVM turns into registers."""
-
-    def __init__(self, e: Emitter, count: int) -> None:
-        self.e = e
-        self.slots = [cgutils.alloca_once(e.builder, e.vector) for _ in range(count)]
-        for slot in self.slots:
-            e.builder.store(e.zero().ir, slot)
-
-    def get(self, i: int) -> Value:
-        return self.e.value(self.e.builder.load(self.slots[i]))
-
-    def set(self, i: int, vector: Value) -> None:
-        self.e.builder.store(vector.ir, self.slots[i])
 
 
 def prefetch(e: Emitter, array: Value, place: Value, write: bool = False) -> None:
@@ -79,7 +64,7 @@ def multiply_matrices(
     """C = A B, row by row. Rows of B are read in whole vectors, beyond `columns` too; nothing is written there."""
 
     def block(row: Value, column: Value, count: int, vectors: int) -> None:
-        sums = Accumulators(e, count * vectors)
+        sums = Totals(e, count * vectors)
         starts = [(row + i) * a_stride for i in range(count)]
         with e.loop(0, depth) as k:
             here = k * b_stride + column

@@ -12,6 +12,7 @@ from typing import Any
 from spectralops._cpu.vector import layout, spectra
 from spectralops._cpu.vector.emit import Emitter, Value, at, call, floats, integers, lanes, shift, vector_op
 from spectralops._cpu.vector.fields import BREADTH, COMPLEX, EVEN, PAIR, SPLIT, ZERO
+from spectralops._cpu.vector.moves import smaller
 from spectralops._cpu.vector.truncation_fields import (
     COLUMNS,
     FIELD_GROUP,
@@ -42,10 +43,6 @@ __all__ = [
 Complex = tuple[Value, Value]
 
 
-def _smaller(e: Emitter, a: Value, b: Value) -> Value:
-    return e.value(e.builder.select(e.less(a, b).ir, a.ir, b.ir))
-
-
 def _larger(e: Emitter, a: Value, b: Value) -> Value:
     return e.value(e.builder.select(e.less(a, b).ir, b.ir, a.ir))
 
@@ -58,8 +55,8 @@ class _Half:
         middle = self.half // 2 + 1
         one = e.constant(1)
         # Below `both`, h − k is not kept.
-        self.both = _smaller(e, _larger(e, self.half - count + 1, one), middle)
-        self.single = _smaller(e, self.both, count)
+        self.both = smaller(e, _larger(e, self.half - count + 1, one), middle)
+        self.single = smaller(e, self.both, count)
         self.middle = middle
         self.top = e.less(self.half, count)
 

@@ -1,4 +1,4 @@
-"""Names of the integers in a job of direct sums."""
+"""Names of the integers in a job of direct sums, and how large the blocks of its kernels are."""
 
 from __future__ import annotations
 
@@ -49,3 +49,5 @@ UNIT_ROWS, UNIT_COLUMNS, UNIT_TARGET, UNIT_WEIGHT, UNIT_FIELDS = 0, 1, 2, 3, 8
 UNIT_BYTES = 8 * UNIT_FIELDS
 # The place of a plane that does not exist.
 MISSING = -(1 << 62)
+# A block of sums that the registers hold: so many outputs, of so many vectors each.
+OUTPUTS, VECTORS = 4, 2

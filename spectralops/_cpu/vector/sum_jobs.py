@@ -12,10 +12,8 @@ import numpy as np
 from spectralops._cpu.vector import host, kernels
 from spectralops._cpu.vector import sum_fields as f
 
-__all__ = ["Geometry", "SumJob", "sum_job"]
+__all__ = ["Geometry", "SumJob", "beginnings", "sum_job"]
 
-# What vectors.OUTPUTS and VECTORS say, without loading the compiler.
-OUTPUTS, VECTORS = 4, 2
 # Bytes of the copy of what a strip needs: a first-level cache for one plane; many planes, their results and weights
 # share a second-level cache.
 COPY_BYTES = 1 << 15
@@ -57,8 +55,8 @@ class SumJob:
         self.kind, self.shared = _kind(g), shared
         lanes, item = host.lanes(dtype), host.ITEM_BYTES[dtype]
         (rows, columns), (stride, phases), (spread, gap) = g.results[-2:], g.stride[-2:], g.dilation[-2:]
-        flat = self.kind == "sum_taps" and rows < OUTPUTS
-        step = VECTORS * lanes * (OUTPUTS if flat else 1)
+        flat = self.kind == "sum_taps" and rows < f.OUTPUTS
+        step = f.VECTORS * lanes * (f.OUTPUTS if flat else 1)
         planes = len(g.channels) * prod(g.taps[:-2])
         extent = spread * (g.taps[-2] - 1) + 1
         # Many planes are copied for fewer columns at a time.
@@ -70,7 +68,7 @@ class SumJob:
             segment += LINE_BYTES // item
         line = segment * phases
         spacing = spread if self.kind == "sum_rows" and stride == 1 else 1
-        block = 1 if flat or self.kind == "sum_channels" else OUTPUTS * spacing
+        block = 1 if flat or self.kind == "sum_channels" else f.OUTPUTS * spacing
         bytes_ = COPIES_BYTES if self.kind == "sum_channels" else COPY_BYTES
         room = (bytes_ // (planes * line * item) - extent) // stride + 1
         most = -(-rows // block) * block
@@ -86,16 +84,17 @@ class SumJob:
             rows_of = product(range(planes), range(g.taps[-2]))
             taps = [plane * size + row * spread * line + c for plane, row in rows_of for c in columns_of]
             slices = []
-        outputs = [*g.outputs, *[0] * (-len(g.outputs) % OUTPUTS)]
-        self.tables = [np.array(table, np.int64) for table in (_leads(g), _planes(g), taps, slices, outputs)]
-        leads, places, taps_at, slices_at, outputs_at = (table.ctypes.data for table in self.tables)
+        outputs = [*g.outputs, *[0] * (-len(g.outputs) % f.OUTPUTS)]
+        leads = beginnings(g.results[:-2], g.target_strides[:-2])
+        self.tables = [np.array(table, np.int64) for table in (leads, _planes(g), taps, slices, outputs)]
+        leads_at, planes_at, taps_at, slices_at, outputs_at = (table.ctypes.data for table in self.tables)
         fields = {
             f.COPY: kernels.address("copy_strip", dtype),
             f.SHARED: shared,
             f.LEADS: self.leads,
-            f.LEAD_PLACES: leads,
+            f.LEAD_PLACES: leads_at,
             f.PLANES: planes,
-            f.PLANE_PLACES: places,
+            f.PLANE_PLACES: planes_at,
             f.IMAGE_ROWS: g.image[-2],
             f.IMAGE_COLUMNS: g.image[-1],
             f.ROW_STRIDE: g.source_strides[-2],
@@ -136,7 +135,7 @@ def _kind(g: Geometry) -> str:
     if len(g.outputs) > 1:
         return "sum_channels"
     apart = g.dilation[-2] if g.stride[-2] == 1 else 1
-    shares = g.taps[-2] > 1 and g.results[-2] >= OUTPUTS * apart and 1 in (g.stride[-2], g.dilation[-2])
+    shares = g.taps[-2] > 1 and g.results[-2] >= f.OUTPUTS * apart and 1 in (g.stride[-2], g.dilation[-2])
     return "sum_rows" if shares else "sum_taps"
 
 
@@ -151,11 +150,12 @@ def _slices(g: Geometry, planes: int, size: int, line: int) -> list[tuple[int, i
     ]
 
 
-def _leads(g: Geometry) -> Any:
-    """Where the planes of results begin."""
+@lru_cache(maxsize=512)
+def beginnings(sizes: Sizes, strides: Sizes) -> Any:
+    """Where the entries of some axes begin."""
     places = np.zeros((), np.int64)
-    for n, step in zip(g.results[:-2], g.target_strides[:-2], strict=True):
-        places = places[..., None] + np.arange(n) * step
+    for n, stride in zip(sizes, strides, strict=True):
+        places = places[..., None] + np.arange(n) * stride
     return places.reshape(-1)
 
 

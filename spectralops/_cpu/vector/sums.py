@@ -13,11 +13,10 @@ from numba.core import cgutils
 
 from spectralops._cpu.vector.emit import Emitter, Value, vector_op
 from spectralops._cpu.vector.moves import Totals, equal, put_number, smaller, take_number
+from spectralops._cpu.vector.sum_fields import OUTPUTS, VECTORS
 
-__all__ = ["OUTPUTS", "SLICE_FIELDS", "VECTORS", "block_channels", "block_rows", "block_taps"]
+__all__ = ["SLICE_FIELDS", "block_channels", "block_rows", "block_taps"]
 
-OUTPUTS = 4
-VECTORS = 2
 # Integers per slice: where its rows begin in the copy, how many taps it has along rows, where its weights begin.
 SLICE_FIELDS = 3
 
