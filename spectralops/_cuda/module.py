@@ -11,12 +11,25 @@ import threading
 from collections import OrderedDict
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from spectralops._cuda.launch import Kernel
+from typing import Any, Protocol
 
 __all__ = ["OPTIONS", "assemble", "clear", "function"]
+
+
+class Kernel(Protocol):
+    """What of a :class:`launch.Kernel` matters to its code; that module imports this one, which cannot import it."""
+
+    @property
+    def file(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def options(self) -> tuple[str, ...]: ...
+    @property
+    def shared(self) -> int: ...
+    @property
+    def cooperative(self) -> bool: ...
+
 
 KERNELS = Path(__file__).parent / "kernels"
 INCLUDE = re.compile(r'^[ \t]*#include "([\w.]+)"[ \t]*$', re.MULTILINE)
