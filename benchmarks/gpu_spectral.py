@@ -4,8 +4,8 @@
 
 Every result is compared with float64 before it is timed; a wrong one stops the run. Times are medians of CUDA events,
 the second-level cache flushed between calls, on random data. `floor` is the time in which a device copy moves the bytes
-that must move (`plan.bytes_moved`); `host` is what one warm call costs before it returns; `extra` is the memory taken
-beyond the input and the result, in multiples of the input.
+that must move (`plan.bytes_moved`); `host` is what one warm call costs before it returns; `extra` is what a
+warm call leaves in CuPy's pool beyond its result, in multiples of the input: kept workspaces do not show in it.
 """
 
 from __future__ import annotations
