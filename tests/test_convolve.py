@@ -602,3 +602,15 @@ def test_builder_is_cached():
     first = so.plan_convolve((123, 45), "f8", np.ones((3, 3)))
     assert so.plan_convolve((123, 45), "f8", np.ones((3, 3))) is first
     assert plans._build.cache_info().maxsize == 512
+
+
+@pytest.mark.parametrize("real", ["neither", "x", "kernel"])
+def test_complex_taps_in_any_order_of_memory(real: str, rng: np.random.Generator) -> None:
+    """The shorter array gives the taps: here x, whose axes lie in memory the other way round."""
+    x = np.asfortranarray(rng.standard_normal((9, 4)) + 1j * rng.standard_normal((9, 4)))
+    kernel = rng.standard_normal(6) + 1j * rng.standard_normal(6)
+    x, kernel = (x.real if real == "x" else x), (kernel.real if real == "kernel" else kernel)
+    own = np.moveaxis(rng.standard_normal((9, 3, 2)) + 1j, 1, 2)  # a kernel for each row, apart in memory
+    for k, axes in ((kernel, 1), (own[:, 0], 1)):
+        expected = np.stack([np.convolve(a, b) for a, b in zip(x, np.broadcast_to(k, (9, k.shape[-1])), strict=True)])
+        np.testing.assert_allclose(so.convolve(x, k, axes=axes, method="direct"), expected, rtol=0, atol=1e-13)
