@@ -542,32 +542,32 @@ def test_tiles_of_the_mixing(batch, channels, modes, tile) -> None:
 CALLS = {
     "filter-2d": (
         (4, 64, 96),
-        lambda x, **tail: so.spectral_filter(x, GAUSSIAN, **tail),
+        lambda x, weight, **tail: so.spectral_filter(x, GAUSSIAN, **tail),
     ),
     "filter-3d": (
         (2, 16, 20, 24),
-        lambda x, **tail: so.spectral_filter(x, GAUSSIAN, axes=(1, 2, 3), **tail),
+        lambda x, weight, **tail: so.spectral_filter(x, GAUSSIAN, axes=(1, 2, 3), **tail),
     ),
     "conv-2d": (
         (3, 4, 32, 48),
-        lambda x, **tail: so.spectral_conv(x, _device_weight(), **tail),
+        lambda x, weight, **tail: so.spectral_conv(x, weight, **tail),
     ),
 }
-
-
-def _device_weight() -> Any:
-    import cupy
-
-    random = np.random.default_rng(3)
-    return cupy.asarray((random.standard_normal((4, 4, 8, 6)) + 1j).astype("complex64"))
 
 
 @pytest.fixture
 def device_call(request):
     """A call of an operator on a device, its field, and what comes out by CuPy's transforms."""
     cupy = pytest.importorskip("cupy")
-    shape, call = CALLS[request.param]
-    x = cupy.asarray(np.random.default_rng(2).standard_normal(shape).astype("float32"))
+    shape, function = CALLS[request.param]
+    random = np.random.default_rng(2)
+    x = cupy.asarray(random.standard_normal(shape).astype("float32"))
+    # on the device before any capture begins: none may copy from the host
+    weight = cupy.asarray((random.standard_normal((4, 4, 8, 6)) + 1j).astype("complex64"))
+
+    def call(x: Any, **tail: Any) -> Any:
+        return function(x, weight, **tail)
+
     return cupy, call, x, cupy.asnumpy(call(x, backend="cupy"))
 
 

@@ -98,7 +98,7 @@ def test_debug_finds_what_is_not_finite(cuda):
 
 
 def test_explain_names_the_backend(cuda):
-    assert explain_backends(cuda.make(WAVE)) == ["cupy"]
+    assert explain_backends(cuda.make(WAVE)) == ["cuda"]
 
 
 def explain_backends(u):
