@@ -39,7 +39,7 @@ class Shape:
     ahead : int
         Slices that are read ahead.
     rows : int
-        Rows of a thread: in three dimensions, and of a single step of planes, which does not march.
+        Rows of a thread: in three dimensions, and of a single step.
     """
 
     width: int
@@ -57,15 +57,17 @@ SHAPES = {
     (1, 4, False): Shape(8, 16, 4, 1, 1),
     (1, 8, True): Shape(8, 16, 4, 1, 1),
     (1, 8, False): Shape(8, 16, 4, 1, 1),
-    (2, 4, True): Shape(4, 1, 8, 1, 1, rows=4),
+    (2, 4, True): Shape(4, 1, 8, 1, 1, rows=2),
     (2, 4, False): Shape(4, 8, 4, 3, 12),
     (2, 8, True): Shape(2, 1, 8, 1, 1, rows=4),
     (2, 8, False): Shape(2, 8, 4, 6, 12),
-    (3, 4, True): Shape(4, 1, 8, 2, 2, ahead=2, rows=3),
+    (3, 4, True): Shape(4, 1, 8, 12, 12, rows=2),
     (3, 4, False): Shape(4, 2, 16, 1, 1, ahead=2, rows=3),
-    (3, 8, True): Shape(2, 1, 8, 2, 2, ahead=2, rows=2),
+    (3, 8, True): Shape(2, 1, 8, 12, 12, rows=2),
     (3, 8, False): Shape(2, 2, 16, 1, 1, ahead=2, rows=2),
 }
+# Marches for each scheduler where u carries itself and there are no walls: they have more to do for each row.
+CARRIED_SATURATION = 2
 ALIGNMENT = 16
 SCHEDULERS = 4  # of a multiprocessor
 # Blocks that a multiprocessor surely holds at once.
@@ -194,18 +196,20 @@ class March:
         width, warps = shape.width, shape.warps
         aligned = aligned and n[-1] % width == 0
         most = shape.levels if self.axes == 1 else levels
-        sweep = self.axes == 2 and levels == 1
+        sweep = self.axes > 1 and levels == 1
         kept = 32 * width - (0 if sweep else 2 * (-(-most // width) * width))
         strips = -(-n[-1] // kept)
-        tiles = -(-n[1] // (warps * shape.rows - 2 * levels)) if self.axes == 3 else 1
+        rows = warps * shape.rows
+        tiles = -(-n[1] // (rows - (0 if sweep else 2 * levels))) if self.axes == 3 else 1
         height = chunks = 1
-        if sweep:
-            height = warps * shape.rows
-            chunks = -(-n[0] // height)
+        if sweep and self.axes == 2:
+            height, chunks = rows, -(-n[0] // rows)
         elif self.axes > 1:
             slots = device.multiprocessors * (SCHEDULERS if self.axes == 2 else 1)
             # Passes of one launch wait for one another: there the shortest march counts, not the busiest scheduler.
             saturation = 1 if passes > 1 else shape.walled if self._walls else shape.saturation
+            if self.axes == 2 and self.plan.update.transport and not self._walls:
+                saturation = min(saturation, CARRIED_SATURATION)
             height = _height(n[0], grids * strips * tiles, levels, slots, saturation)
             chunks = -(-n[0] // height)
         units = grids * strips * tiles * chunks
@@ -217,7 +221,8 @@ class March:
         if self.axes == 1:
             parts = ["march_line", real, width, warps, most, *flags, self._rule]
         elif sweep:
-            parts = ["sweep_plane", real, width, warps, shape.rows, *flags, self._rule]
+            kind = "sweep_plane" if self.axes == 2 else "sweep_volume"
+            parts = [kind, real, width, warps, shape.rows, *flags, self._rule]
             blocks = units
         elif self.axes == 2:
             parts = ["march_plane", real, width, warps, levels, shape.ahead, *flags, self._rule]

@@ -164,6 +164,92 @@ __global__ void __launch_bounds__(32 * WARPS) sweep_plane(const T* __restrict__ 
   }
 }
 
+// One step of volumes: a warp marches along axis 0 with three slices of R rows of 32 * V columns in registers. It reads
+// the rows beside them too, as soon as a slice: the warps of a block lie below one another and share rows through the
+// first-level cache.
+template <typename T, int V, int WARPS, int R, bool ALIGNED, bool WALLS, class RULE>
+SOPS_DEVICE void sweep_slices(const T* u, T* out, const Grid<T, 3>& p, const Values<T, 3>& values, index_t first,
+                              index_t last, index_t top, const Columns<V, ALIGNED>& columns) {
+  const int lane = threadIdx.x % 32;
+  const index_t n = p.n[2], plane = p.n[1] * n;
+  // The first lane has no neighbour to the west of it, the last one none to the east.
+  const index_t beyond = p.read(2, lane == 0 ? columns.first - 1 : columns.first + V);
+  index_t rows[R + 2];
+#pragma unroll
+  for (int r = 0; r < R + 2; ++r) rows[r] = p.read(1, top + r - 1) * n;
+  Cells<T, V> before[R], here[R + 2], after[R + 2];
+  T edge[R], edge_after[R];
+  Slices<T, 3> slices(u, p, first - 1);
+  const auto read = [&](Cells<T, V>(&cells)[R + 2], T(&ends)[R]) {
+    const T* const slice = slices.next();
+#pragma unroll
+    for (int r = 0; r < R + 2; ++r) {
+      cells[r] = columns.template load<true>(slice + rows[r]);
+      if (r > 0 && r < R + 1) ends[r - 1] = lane == 0 || lane == 31 ? slice[rows[r] + beyond] : (T)0;
+    }
+  };
+  read(after, edge_after);
+#pragma unroll
+  for (int r = 0; r < R; ++r) before[r] = after[r + 1];
+  read(here, edge);
+  for (index_t i = first; i < last; ++i) {
+    read(after, edge_after);
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      const Cells<T, V>& centre = here[r + 1];
+      Cells<T, V> below = before[r], above = after[r + 1], north = here[r], south = here[r + 2], west, east, next;
+      across<WALLS, 0>(centre, below, above, i, p);
+      across<WALLS, 1>(centre, north, south, top + r, p);
+      beside(centre, west, east);
+      if (lane == 0) west.x[0] = edge[r];
+      if (lane == 31) east.x[V - 1] = edge[r];
+      walls_beside<WALLS>(centre, west, east, columns, p);
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+        const T low[3] = {below.x[j], north.x[j], west.x[j]}, high[3] = {above.x[j], south.x[j], east.x[j]};
+        next.x[j] = stepped<RULE>(centre.x[j], low, high, values);
+      }
+      hold<WALLS, 0>(centre, next, i, p);
+      hold<WALLS, 1>(centre, next, top + r, p);
+      hold_columns<WALLS>(centre, next, columns, p);
+      if (top + r < p.n[1]) columns.store(out + i * plane + (top + r) * n, next, n);
+    }
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      before[r] = here[r + 1];
+      edge[r] = edge_after[r];
+    }
+#pragma unroll
+    for (int r = 0; r < R + 2; ++r) here[r] = after[r];
+  }
+}
+
+template <typename T, int V, int WARPS, int R, bool ALIGNED, bool WALLS, class RULE>
+__global__ void __launch_bounds__(32 * WARPS) sweep_volume(const T* __restrict__ u, T* __restrict__ out, Grid<T, 3> p,
+                                                           Values<T, 3> values,
+                                                           const Values<T, 3>* __restrict__ table) {
+  const int warp = warp_of_block();
+  for (index_t unit = blockIdx.x; unit < p.units; unit += gridDim.x) {
+    index_t rest = unit / p.strips;
+    const index_t strip = unit - rest * p.strips, tile = rest % p.tiles;
+    rest /= p.tiles;
+    const index_t grid = rest / p.chunks, first = (rest - grid * p.chunks) * p.height;
+    const index_t last = min(first + p.height, p.n[0]), top = tile * (WARPS * R) + warp * R;
+    if (top >= p.n[1]) continue;
+    const Values<T, 3> own = values_of<RULE>(values, table, grid);
+    const auto columns = Columns<V, ALIGNED>::of(p, strip, 0);
+    const T* const from = u + grid * p.cells();
+    T* const to = out + grid * p.cells();
+    const bool walls = WALLS && ((!p.wraps[0] && (first == 0 || last == p.n[0])) ||
+                                 (!p.wraps[1] && (top == 0 || top + R >= p.n[1])) ||
+                                 (!p.wraps[2] && (strip == 0 || (strip + 1) * (32 * V) >= p.n[2])));
+    if (WALLS && walls)
+      sweep_slices<T, V, WARPS, R, ALIGNED, WALLS, RULE>(from, to, p, own, first, last, top, columns);
+    else
+      sweep_slices<T, V, WARPS, R, ALIGNED, false, RULE>(from, to, p, own, first, last, top, columns);
+  }
+}
+
 // Three dimensions: a block owns a tile of WARPS * R rows by a strip of columns and marches along axis 0.
 template <typename T, int V, int R, int WARPS, int LEVELS, int AHEAD, bool ALIGNED, bool WALLS, class RULE>
 SOPS_DEVICE void march_tile(const T* u, T* out, const Grid<T, 3>& p, const Values<T, 3>& values, index_t first,
