@@ -174,6 +174,7 @@ def shift(distance: float | Sequence[float]) -> Transfer:
 
     Examples
     --------
+    >>> import math
     >>> complex(shift(math.pi)(1.0)).real
     -1.0
     """
