@@ -1,4 +1,4 @@
-"""Dask arrays: lazy, one layer, equal to eager, and refused where an axis is split."""
+"""Dask arrays whose filtered dimensions are whole: lazy, one layer, equal to eager."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ xr = pytest.importorskip("xarray")
 dask = pytest.importorskip("dask")
 
 import spectralops.xarray as sx  # noqa: E402
-from spectralops.errors import UnsupportedError  # noqa: E402
 
 CALLS = {
     "lowpass": lambda x: sx.lowpass(x, "3000 km", dims=("lat", "lon")),
@@ -108,25 +107,6 @@ def test_threads_give_the_same_bits() -> None:
     u = field()
     with dask.config.set(scheduler="threads", num_workers=2):
         np.testing.assert_array_equal(sx.lowpass(u.chunk(time=1), "3000 km").compute(), sx.lowpass(u, "3000 km"))
-
-
-@pytest.mark.parametrize(
-    ("call", "dim"),
-    [
-        (lambda x: sx.lowpass(x, "3000 km"), "lon"),
-        (lambda x: sx.gaussian(x, "3000 km", dims="lon"), "lat"),
-        (lambda x: sx.derivative(x, "lat"), "lon"),
-        (lambda x: sx.power_spectrum(x, dims="lon"), "lon"),
-    ],
-    ids=["lowpass", "rows", "over-the-poles", "spectrum"],
-)
-def test_split_axes_are_refused_with_a_remedy(call, dim) -> None:
-    x = field().chunk({dim: 10})
-    count = x.data.numblocks[x.get_axis_num(dim)]
-    with pytest.raises(
-        UnsupportedError, match=rf"'{dim}' has {count} chunks, but must be one chunk; rechunk by chunk\("
-    ):
-        call(x)
 
 
 def test_datasets_stay_lazy() -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from spectralops.errors import UnsupportedError
 from spectralops.xarray._grid import GridLayout, chosen_dims
 from spectralops.xarray._units import product
 
@@ -20,7 +19,6 @@ __all__ = [
     "matched",
     "regular",
     "same_points",
-    "whole_chunks",
 ]
 
 # What still holds for other values than those that were read, and for another shape; packing does not.
@@ -87,7 +85,7 @@ def applied(
     if x.chunks is None and all(each.chunks is None for each in more):
         data = kernel(*arrays)
     else:
-        data = _blockwise(op, x, layout, kernel, arrays)
+        data = _blockwise(layout, kernel, arrays)
     result = x.copy(deep=False, data=data)
     result.encoding = {key: value for key, value in x.encoding.items() if key in KEPT_ENCODING}
     if "chunksizes" in x.encoding and x.encoding.get("original_shape") == x.shape:
@@ -95,29 +93,21 @@ def applied(
     return result
 
 
-def _blockwise(op: str, x: xr.DataArray, layout: GridLayout, kernel: Callable[..., Any], arrays: list[Any]) -> Any:
+def _blockwise(layout: GridLayout, kernel: Callable[..., Any], arrays: list[Any]) -> Any:
     """The same kernel on each block of a Dask array: one layer, nothing computed."""
     import dask.array as da
 
+    from spectralops.xarray import _dask
+
     lazy = next(array for array in arrays if hasattr(array, "__dask_graph__"))
     blocks = [array if hasattr(array, "__dask_graph__") else da.asarray(array) for array in arrays]
-    whole_chunks(op, x.dims, layout.whole, blocks)
-    blocks = [array.rechunk(lazy.chunks) for array in blocks]
+    blocks = [array.rechunk(lazy.chunks, method="tasks") for array in blocks]
     # A mask beside the field has no say.
     kinds = [array.dtype for number, array in enumerate(blocks) if number == 0 or array.dtype != bool]
     dtype = np.result_type(*[_result_dtype(kind) for kind in kinds])
+    if any(lazy.numblocks[number] > 1 for number in layout.whole):
+        return _dask.split(kernel, blocks, layout, dtype)
     return da.map_blocks(kernel, *blocks, dtype=dtype, meta=lazy._meta.astype(dtype))
-
-
-def whole_chunks(op: str, dims: tuple[Hashable, ...], numbers: Sequence[int], blocks: list[Any]) -> None:
-    """Refuse arrays that are split where a transform needs them whole."""
-    for number in numbers:
-        count = max(block.numblocks[number] for block in blocks)
-        if count > 1:
-            dim = dims[number]
-            raise UnsupportedError(
-                f"{op}: {dim!r} has {count} chunks, but must be one chunk; rechunk by chunk({{{dim!r}: -1}})"
-            )
 
 
 def _result_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

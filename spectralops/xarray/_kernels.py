@@ -23,8 +23,12 @@ __all__ = [
     "Filter",
     "InverseLaplacian",
     "Laplacian",
+    "Smoothed",
     "WindDerivative",
+    "convolved",
     "device_array",
+    "extended",
+    "smoothed",
     "stored",
     "working",
 ]
@@ -123,19 +127,27 @@ class Filter:
     fill: bool
 
     def __call__(self, x: Any) -> Any:
+        return self.through(x, smoothed)
+
+    def through(self, x: Any, smooth: Callable[[Any, GridLayout, Any], Any]) -> Any:
+        """The same with another way to apply transfer functions, as for lazy arrays."""
         work = working(x)
-        y = work if self.keep is None else self._low(work, self.keep)
+        y = work if self.keep is None else self._low(work, self.keep, smooth)
         if self.less is not None:
-            y = y - self._low(work, self.less)
+            y = y - self._low(work, self.less, smooth)
         return stored(y, x)
 
-    def _low(self, x: Any, symbol: Any) -> Any:
-        apply = _Smoothed(self.layout, symbol)
+    def _low(self, x: Any, symbol: Any, smooth: Callable[[Any, GridLayout, Any], Any]) -> Any:
+        def apply(values: Any) -> Any:
+            return smooth(values, self.layout, symbol)
+
         return normalised(x, apply, self.layout, self.min_weight, self.fill) if self.skipna else apply(x)
 
 
 @dataclass(frozen=True, slots=True)
-class _Smoothed:
+class Smoothed:
+    """:func:`smoothed` as a value."""
+
     layout: GridLayout
     symbol: Any
 
@@ -171,36 +183,36 @@ class Convolution:
     fill: bool
 
     def __call__(self, x: Any) -> Any:
+        return self.through(x, convolved)
+
+    def through(self, x: Any, apply: Callable[[Any, GridLayout, np.ndarray[Any, Any]], Any]) -> Any:
+        """The same with another way to convolve, as for lazy arrays."""
         work = working(x)
         values = np.reshape(np.asarray(self.kernel), self.shape)
         total = float(values.sum())
         if not self.skipna:
-            y = self._convolved(work, values)
+            y = apply(work, self.layout, values)
         else:
-            apply = _Convolved(self, values / total)
-            y = total * normalised(work, apply, self.layout, self.min_weight, self.fill)
+
+            def share(present: Any) -> Any:
+                return apply(present, self.layout, values / total)
+
+            y = total * normalised(work, share, self.layout, self.min_weight, self.fill)
         return stored(y, x)
 
-    def _convolved(self, x: Any, values: np.ndarray[Any, Any]) -> Any:
-        y = x
-        xp = compat.array_namespace(x)
-        for axis, k in zip(self.layout.axes, self.shape, strict=True):
-            before, after = k - 1 - (k - 1) // 2, (k - 1) // 2
-            wide = extended(y, axis, self.layout)
-            places = np.arange(-before, axis.size + after) % wide.shape[axis.number]
-            y = xp.take(wide, xp.asarray(places, device=compat.device(x)), axis=axis.number)
-        axes = [axis.number for axis in self.layout.axes]
-        upward = np.transpose(values, np.argsort(axes))
-        return convolve(y, device_array(upward, x), mode="valid", axes=sorted(axes))
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Convolved:
-    owner: Convolution
-    values: np.ndarray[Any, Any]
-
-    def __call__(self, x: Any) -> Any:
-        return self.owner._convolved(x, self.values)
+def convolved(x: Any, layout: GridLayout, values: np.ndarray[Any, Any]) -> Any:
+    """Convolution with a kernel that has an axis for each of the layout's, in their order."""
+    y = x
+    xp = compat.array_namespace(x)
+    for axis, k in zip(layout.axes, values.shape, strict=True):
+        before, after = k - 1 - (k - 1) // 2, (k - 1) // 2
+        wide = extended(y, axis, layout)
+        places = np.arange(-before, axis.size + after) % wide.shape[axis.number]
+        y = xp.take(wide, xp.asarray(places, device=compat.device(x)), axis=axis.number)
+    axes = [axis.number for axis in layout.axes]
+    upward = np.transpose(values, np.argsort(axes))
+    return convolve(y, device_array(upward, x), mode="valid", axes=sorted(axes))
 
 
 def along(x: Any, axis: Axis, layout: GridLayout, order: int, method: str, parity: int = 1) -> Any:
@@ -345,8 +357,11 @@ class InverseLaplacian:
     layout: GridLayout
 
     def __call__(self, x: Any) -> Any:
-        y = smoothed(working(x), self.layout, transfer.inverse_laplacian())
-        return stored(y, x)
+        return self.through(x, smoothed)
+
+    def through(self, x: Any, smooth: Callable[[Any, GridLayout, Any], Any]) -> Any:
+        """The same with another way to apply transfer functions, as for lazy arrays."""
+        return stored(smooth(working(x), self.layout, transfer.inverse_laplacian()), x)
 
 
 @dataclass(frozen=True, slots=True)

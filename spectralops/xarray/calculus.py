@@ -60,7 +60,7 @@ def derivative(
 
     Raises
     ------
-    TypeError, ValueError, UnsupportedError
+    TypeError, ValueError
         As :func:`lowpass`; also if there are fewer than 3 points for differences, or the spectral method is asked for
         where the ends are mirrors, at which the slope would jump, or the spacing is uneven.
 
@@ -112,7 +112,7 @@ def laplacian(
 
     Raises
     ------
-    TypeError, ValueError, UnsupportedError
+    TypeError, ValueError
         As :func:`derivative`.
 
     Examples
@@ -160,7 +160,7 @@ def inverse_laplacian(x: Any, *, dims: Dims = None, edges: Edges = None, radius:
     TypeError, ValueError
         As :func:`lowpass`.
     UnsupportedError
-        As :func:`lowpass`; also for latitude and longitude together, which no Fourier series solves.
+        For latitude and longitude together, which no Fourier series solves.
 
     Examples
     --------
@@ -219,7 +219,7 @@ def vorticity_divergence(
 
     Raises
     ------
-    TypeError, ValueError, UnsupportedError
+    TypeError, ValueError
         As :func:`derivative`; also if u and v are on different grids.
 
     References

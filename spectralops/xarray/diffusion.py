@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ import xarray as xr
 
 from spectralops import _checks
 from spectralops.boundary import Periodic, Reflect
-from spectralops.filters import Metric, diffusion_filter
+from spectralops.filters import Metric, diffusion_filter, plan_diffusion_filter
 from spectralops.xarray._apply import applied, each_variable, regular, same_points
 from spectralops.xarray._grid import EARTH_RADIUS, Axis, GridLayout, grid_layout
 from spectralops.xarray._kernels import device_array, stored, working
@@ -72,7 +72,7 @@ def diffuse(
 
     Raises
     ------
-    TypeError, ValueError, UnsupportedError
+    TypeError, ValueError
         As :func:`lowpass`; also if the mask is not of bool on the same grid, or latitude or longitude stands alone.
 
     Examples
@@ -212,68 +212,116 @@ class Diffusion:
     cap: float
 
     def __call__(self, x: Any, mask: Any = None) -> Any:
-        xp = compat.array_namespace(x)
-        work = working(x)
-        if self.skipna:
-            valid = ~xp.isnan(work)
-            mask = valid if mask is None else mask & valid
-        axes = tuple(axis.number for axis in self.layout.axes)
-        options: dict[str, Any] = {
-            "filter_shape": self.shape,
-            "bc": tuple(Periodic() if axis.edge == "wrap" else Reflect() for axis in self.layout.axes),
-            "mask": mask,
-            "axes": axes,
-        }
-        if self.layout.spherical:
-            spacing, options["metric"] = self._metric(work)
-        else:
-            spacing = tuple(axis.spacing for axis in self.layout.axes)
-        y = diffusion_filter(work, self.scale, spacing, **options)
-        y = self._one_value_at_poles(y, mask)
+        y = self.spread(x, mask, places={})
+        for row in self._polar_rows():
+            ends = (None if each is None else self._row(each, row) for each in (y, x, mask))
+            y = self._with_row(y, row, self.at_pole(*ends))
         return stored(y, x)
 
-    def _metric(self, x: Any) -> tuple[tuple[float, ...], Metric]:
-        """Sizes of the cells, and the spacing whose spectrum holds that of their Laplacian by Gershgorin's theorem."""
-        cells = _Cells.of(self.layout)
-        rows = np.deg2rad(np.asarray(self.layout.latitudes))
-        kappa = np.minimum(1.0, (np.cos(rows) / math.sin(math.radians(self.cap))) ** 2)
-        across = cells.lower_widths / cells.lower_distances
-        across[0] = 0.0
-        total = across + np.append(across[1:], 0.0) + 2 * kappa * cells.heights / cells.distances
-        h = 2 * math.sqrt(2 / float(np.max(2 * total / cells.areas)))
+    def overlapped(self, x: Any, mask: Any = None, *, apply: Callable[..., Any], rows: Callable[..., Any]) -> Any:
+        """The same on lazy arrays: `apply` calls a function on overlapping blocks, `rows` one on whole rows."""
+        arrays = [x] if mask is None else [x, mask]
+        wraps = {axis.number: axis.edge == "wrap" for axis in self.layout.axes}
+        y = apply(self.spread, arrays, self._reach(x), wraps, working(x).dtype)
+        for row in self._polar_rows():
+            ends = [self._row(each, row) for each in (y, *arrays)]
+            y = self._with_row(y, row, rows(self.at_pole, ends, (self.layout.longitude_number,), y.dtype))
+        return stored(y, x)
+
+    def _reach(self, x: Any) -> int:
+        """How many cells away a value matters."""
+        axes = tuple(axis.number for axis in self.layout.axes)
+        plan = plan_diffusion_filter(
+            x.shape, working(x).dtype.name, self.scale, self._spacing(), filter_shape=self.shape, axes=axes
+        )
+        return plan.n_steps
+
+    def _row(self, x: Any, row: int) -> Any:
         number = self.layout.latitude_number
         assert number is not None
+        return x[(slice(None),) * number + (slice(row, row + 1), ...)]
+
+    def _with_row(self, y: Any, row: int, values: Any) -> Any:
+        number = self.layout.latitude_number
+        assert number is not None
+        before = (slice(None),) * number
+        parts = [y[(*before, slice(0, row), ...)], values, y[(*before, slice(row + 1, None), ...)]]
+        return compat.array_namespace(y).concat([part for part in parts if part.shape[number]], axis=number)
+
+    def spread(self, x: Any, mask: Any = None, *, places: Mapping[int, np.ndarray[Any, Any]]) -> Any:
+        """All but that a pole is one point; `places` are those of a block's points, see `_dask.overlapped`."""
+        work = working(x)
+        axes = tuple(axis.number for axis in self.layout.axes)
+        wraps = [axis.edge == "wrap" and axis.number not in places for axis in self.layout.axes]
+        options: dict[str, Any] = {
+            "filter_shape": self.shape,
+            "bc": tuple(Periodic() if each else Reflect() for each in wraps),
+            "mask": self._sea(work, mask),
+            "axes": axes,
+        }
+        spacing = self._spacing()
+        if self.layout.spherical:
+            options["metric"] = self._metric(work, places)
+        return diffusion_filter(work, self.scale, spacing, **options)
+
+    def _sea(self, x: Any, mask: Any) -> Any:
+        if not self.skipna:
+            return mask
+        valid = ~compat.array_namespace(x).isnan(x)
+        return valid if mask is None else mask & valid
+
+    def _spacing(self) -> tuple[float, ...]:
+        """Of the plane; on the sphere one whose spectrum holds that of the cells' Laplacian by Gershgorin's theorem."""
+        if not self.layout.spherical:
+            return tuple(axis.spacing for axis in self.layout.axes)
+        cells = _Cells.of(self.layout)
+        across = cells.lower_widths / cells.lower_distances
+        across[0] = 0.0
+        total = across + np.append(across[1:], 0.0) + 2 * self._kappa() * cells.heights / cells.distances
+        h = 2 * math.sqrt(2 / float(np.max(2 * total / cells.areas)))
+        return (h, h)
+
+    def _kappa(self) -> np.ndarray[Any, Any]:
+        rows = np.deg2rad(np.asarray(self.layout.latitudes))
+        return np.minimum(1.0, (np.cos(rows) / math.sin(math.radians(self.cap))) ** 2)
+
+    def _metric(self, x: Any, places: Mapping[int, np.ndarray[Any, Any]]) -> Metric:
+        """Sizes of the cells, of some rows."""
+        cells = _Cells.of(self.layout)
+        number = self.layout.latitude_number
+        assert number is not None
+        rows = places.get(number, slice(None))
         area, heights, widths, apart, distances, factor = (
-            device_array(self.layout.along(number, values), x)
+            device_array(self.layout.along(number, values[rows]), x)
             for values in (
                 cells.areas,
                 cells.heights,
                 cells.lower_widths,
                 cells.lower_distances,
                 cells.distances,
-                kappa,
+                self._kappa(),
             )
         )
         parts = {"latitude": (widths, apart, 1.0), "longitude": (heights, distances, factor)}
         chosen = [parts[axis.kind] for axis in self.layout.axes]
         wide, length, kappas = zip(*chosen, strict=True)
-        return (h, h), Metric(area, wide, length, kappas)
+        return Metric(area, wide, length, kappas)
 
-    def _one_value_at_poles(self, y: Any, mask: Any) -> Any:
-        """A pole is one point: the mean of its row of equal cells, of those at sea."""
-        latitude = self._latitude()
-        if latitude is None:
-            return y
+    def _polar_rows(self) -> list[int]:
+        """Rows at a pole, which is one point."""
+        if self.layout.latitude_number is None or not self._latitude():
+            return []
+        return [i for i, latitude in enumerate(self.layout.latitudes) if abs(abs(latitude) - 90) < 1e-6]
+
+    def at_pole(self, y: Any, x: Any, mask: Any = None) -> Any:
+        """The mean of a row of equal cells, of those at sea."""
         xp = compat.array_namespace(y)
-        pole = np.abs(np.abs(np.asarray(self.layout.latitudes)) - 90) < 1e-6
-        if not pole.any():
-            return y
-        here = xp.asarray(self.layout.along(latitude.number, pole) > 0, device=compat.device(y))
-        sea = xp.ones_like(y, dtype=xp.bool) if mask is None else mask
+        sea = self._sea(working(x), mask)
+        sea = xp.ones_like(y, dtype=xp.bool) if sea is None else sea
         along = self.layout.longitude_number
         count = xp.sum(xp.astype(sea, y.dtype), axis=along, keepdims=True)
         total = xp.sum(xp.where(sea, y, 0.0), axis=along, keepdims=True)
-        return xp.where(here & sea, total / xp.where(count > 0, count, 1.0), y)
+        return xp.where(sea, total / xp.where(count > 0, count, 1.0), y)
 
     def _latitude(self) -> Axis | None:
         return next((axis for axis in self.layout.axes if axis.kind == "latitude"), None)

@@ -76,8 +76,6 @@ def lowpass(
         If x is no labelled array, or not exactly one of `wavelength` and `period` is given.
     ValueError
         If the bound has no or another unit, or `dims` are not on a regular grid or cannot be told.
-    UnsupportedError
-        If a Dask array is split along a filtered dimension, or along latitude when longitude is filtered.
 
     Notes
     -----
@@ -128,7 +126,7 @@ def highpass(
 
     Raises
     ------
-    TypeError, ValueError, UnsupportedError
+    TypeError, ValueError
         As :func:`lowpass`.
 
     Examples
@@ -174,7 +172,7 @@ def bandpass(
 
     Raises
     ------
-    TypeError, ValueError, UnsupportedError
+    TypeError, ValueError
         As :func:`lowpass`; also if there are not two different bounds.
 
     Examples
@@ -221,7 +219,7 @@ def gaussian(
 
     Raises
     ------
-    TypeError, ValueError, UnsupportedError
+    TypeError, ValueError
         As :func:`lowpass`.
 
     Examples
@@ -276,7 +274,7 @@ def convolve(
 
     Raises
     ------
-    TypeError, ValueError, UnsupportedError
+    TypeError, ValueError
         As :func:`lowpass`; also if the kernel has another number of axes, is empty, or sums to zero with `skipna`.
 
     Examples

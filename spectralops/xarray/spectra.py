@@ -11,7 +11,7 @@ import xarray as xr
 
 from spectralops import _arrays, _checks
 from spectralops import power_spectrum as _power_spectrum
-from spectralops.xarray._apply import each_variable, regular, whole_chunks
+from spectralops.xarray._apply import each_variable, regular
 from spectralops.xarray._grid import EARTH_RADIUS, Axis, GridLayout, grid_layout
 from spectralops.xarray._units import product
 
@@ -62,8 +62,6 @@ def power_spectrum(
     TypeError, ValueError
         As :func:`lowpass` and :func:`spectralops.power_spectrum`; if there are NaN (not seen in lazy arrays), or rows
         of latitude differ in length by more than a factor of two.
-    UnsupportedError
-        If a Dask array is split along `dims`.
 
     Notes
     -----
@@ -122,7 +120,9 @@ def _spacing(op: str, layout: GridLayout) -> tuple[tuple[float, ...], str]:
 def _spectrum(op: str, x: xr.DataArray, layout: GridLayout, unit: str, options: Mapping[str, Any]) -> xr.DataArray:
     names = [axis.dim for axis in layout.axes]
     if x.chunks is not None:
-        whole_chunks(op, x.dims, [axis.number for axis in layout.axes], [x.data])
+        from spectralops.xarray import _dask
+
+        x = x.copy(deep=False, data=_dask.whole(x.data, tuple(axis.number for axis in layout.axes)))
     elif bool(x.isnull().any()):
         raise ValueError(f"{op}: x has NaN, but must have none; fill them by fillna or interpolate_na")
     # Towards rising coordinates, so that the sign of each wavenumber is the coordinate's.
