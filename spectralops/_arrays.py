@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import numbers
 import sys
-from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
-from spectralops.errors import BackendUnavailableError
+from spectralops import _device
 
 __all__ = ["ArraySpec", "Home", "Operand"]
 
@@ -255,6 +255,8 @@ def adopt(x: Any, dtype: str, home: Home) -> Any:
     if type(x) is np.ndarray and x.dtype is _NATIVE.get(dtype) and x.flags.aligned:
         return x
     if home.library == "torch":
+        if home.kind == "cuda":
+            return _device.tensor_view(x, dtype)
         x = x.detach()
         if x.is_conj() or x.is_neg():
             x = x.resolve_conj().resolve_neg()
@@ -274,9 +276,9 @@ def _import(x: Any, home: Home) -> Any:
         return np.asarray(x)
     if home.library == "cupy":
         return x
-    if home.kind != "cpu":
-        return _cupy().from_dlpack(x)
-    return x.numpy() if home.library == "torch" else np.from_dlpack(x)
+    if home.library == "torch":
+        return x.numpy() if home.kind == "cpu" else _device.tensor_view(x)
+    return np.from_dlpack(x) if home.kind == "cpu" else _device.cupy_module().from_dlpack(x)
 
 
 def memory(x: Any, home: Home) -> Any:
@@ -325,9 +327,10 @@ def behaves(native: Any) -> bool:
 
 
 def store(result: Any, out: Any, target: Any, home: Home) -> None:
-    """Copy a result into the caller's `out`, rounding to its dtype."""
+    """Copy a result, native or the caller's library's, into the caller's `out`, rounding to its dtype."""
     if home.library == "torch":
-        out.detach().copy_(sys.modules["torch"].from_dlpack(result))
+        torch = sys.modules["torch"]
+        out.detach().copy_(result if isinstance(result, torch.Tensor) else torch.from_dlpack(result))
     else:
         target[...] = result
 
@@ -342,9 +345,16 @@ def empty(shape: tuple[int, ...], dtype: str, home: Home) -> Any:
     """Uninitialised native array on the device of `home`: the only place where results are allocated."""
     if home.kind == "cpu":
         return _aligned(shape, np.dtype(dtype)) if home.library == "jax" else np.empty(shape, dtype)
-    cupy = _cupy()
-    with cupy.cuda.Device(int(home.device.partition(":")[2])):
+    cupy, index = _device.cupy_module(), _device.index_of(home.device)
+    if cupy.cuda.runtime.getDevice() == index:
         return cupy.empty(shape, dtype)
+    with cupy.cuda.Device(index):
+        return cupy.empty(shape, dtype)
+
+
+def own_result(shape: tuple[int, ...], dtype: str, home: Home) -> Any:
+    """Uninitialised result in the caller's library where that brings its own memory, PyTorch on a device; else None."""
+    return _device.tensor_empty(shape, dtype, home.device) if home.library == "torch" and home.kind == "cuda" else None
 
 
 def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -373,11 +383,16 @@ def give_back(native: Any, dtype: str, home: Home) -> Any:
     if home.library == "torch":
         torch = sys.modules["torch"]
         tensor = torch.from_numpy(native) if home.kind == "cpu" else torch.from_dlpack(native)
-        return tensor.to(getattr(torch, dtype)) if dtype in HALF_DTYPES else tensor
+        return rounded(tensor, dtype)
     if home.library == "jax":
         array = sys.modules["jax"].numpy.from_dlpack(native)
         return array.astype(dtype) if dtype in HALF_DTYPES else array
     return sys.modules[home.library].from_dlpack(native)
+
+
+def rounded(tensor: Any, dtype: str) -> Any:
+    """A result of PyTorch's as `dtype` where that is stored in 16 bits."""
+    return tensor.to(getattr(sys.modules["torch"], dtype)) if dtype in HALF_DTYPES else tensor
 
 
 def default_float(home: Home) -> str:
@@ -394,71 +409,21 @@ def from_host(array: np.ndarray[Any, Any], home: Home) -> Any:
     """Native copy of a small host array (a symbol, a coefficient) on the device of `home`."""
     if home.kind == "cpu":
         return array
-    cupy = _cupy()
-    with cupy.cuda.Device(int(home.device.partition(":")[2])):
+    cupy = _device.cupy_module()
+    with cupy.cuda.Device(_device.index_of(home.device)):
         return cupy.asarray(array)
 
 
 def overlap(a: Any, b: Any) -> bool:
     """Whether two native arrays share memory."""
-    if not isinstance(a, np.ndarray):  # CuPy's own test sorts the addresses of all elements, and waits for that
-        if a.flags.c_contiguous and b.flags.c_contiguous:
-            first, second = a.data.ptr, b.data.ptr
-            return bool(a.size and b.size and first < second + b.nbytes and second < first + a.nbytes)
-        a, b = np.asarray(_Addresses(a)), np.asarray(_Addresses(b))
-    return np.shares_memory(a, b)
+    return np.shares_memory(a, b) if isinstance(a, np.ndarray) else _device.overlap(a, b)
 
 
-class _Addresses:
-    """A device array as NumPy sees one: where its elements lie, never to be read."""
-
-    def __init__(self, array: Any) -> None:
-        self.__array_interface__ = {
-            "version": 3,
-            "data": (array.data.ptr, True),
-            "shape": array.shape,
-            "strides": array.strides,
-            "typestr": f"|V{array.itemsize}",
-        }
+def capturing(home: Home) -> bool:
+    """Whether PyTorch is capturing a CUDA graph on its current stream."""
+    return home.library == "torch" and bool(sys.modules["torch"].cuda.is_current_stream_capturing())
 
 
 def on_device(home: Home) -> Any:
     """Context in which CuPy allocates and launches on the device of `home`, in the caller's current stream."""
-    return _Current(home)
-
-
-class _Current:
-    """Makes the caller's device and stream CuPy's own while an executor runs; nothing to do on the host."""
-
-    __slots__ = ("_home", "_stack")
-
-    def __init__(self, home: Home) -> None:
-        self._home = home
-        self._stack: list[Callable[..., Any]] = []
-
-    def __enter__(self) -> None:
-        if self._home.kind == "cpu":
-            return
-        cupy = _cupy()
-        index = int(self._home.device.partition(":")[2])
-        contexts = [cupy.cuda.Device(index)] if cupy.cuda.runtime.getDevice() != index else []
-        if self._home.library == "torch":
-            stream = sys.modules["torch"].cuda.current_stream(index)
-            contexts.append(cupy.cuda.Stream.from_external(stream))
-        for context in contexts:
-            context.__enter__()
-            self._stack.append(context.__exit__)
-
-    def __exit__(self, *error: object) -> None:
-        while self._stack:
-            self._stack.pop()(*error)
-
-
-def _cupy() -> Any:
-    try:
-        import cupy
-    except ImportError as error:
-        raise BackendUnavailableError(
-            'backend for CUDA arrays needs CuPy; pip install "spectralops[cuda13]" (or [cuda12])'
-        ) from error
-    return cupy
+    return nullcontext() if home.kind == "cpu" else _device.Current(home.library, home.device)

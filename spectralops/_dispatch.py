@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BACKENDS", "SUPPORT", "Plan", "Support",
-    "algorithm", "execute", "observe", "passed_over", "select", "settled",
+    "algorithm", "execute", "observe", "passed_over", "run", "select", "settled",
 ]  # fmt: skip
 
 # Device kind of each backend, the preferred ones first.
@@ -67,10 +67,16 @@ DEVICE_STEPS = "all but functions of the caller's and the spectral method, which
 
 DEVICE_TRANSFORMS = "one to three axes, lengths with prime factors up to 13 that fit a block; others run on cupy"
 
+DEVICE_CONVOLUTIONS = (
+    "direct sums along one to three axes; tiles along one or two where one of the kernel's size fits a block; "
+    "others run on cupy"
+)
+
 SUPPORT: dict[tuple[str, str], Support] = {
     ("spectral_filter", "cuda"): Support("spectralops._cuda.spectral_filter", ALL, DEVICE_TRANSFORMS),
     ("spectral_conv", "cuda"): Support("spectralops._cuda.spectral_conv", ALL, DEVICE_TRANSFORMS),
     ("spectral_conv_weight_gradient", "cuda"): Support("spectralops._cuda.spectral_gradient", ALL, DEVICE_TRANSFORMS),
+    **{(op, "cuda"): Support("spectralops._cuda.convolution", ALL, DEVICE_CONVOLUTIONS) for op in CONVOLUTION},
     **_rows(
         SPECTRAL,
         ALL,
@@ -258,9 +264,18 @@ def execute(plan: Plan, arrays: tuple[Any, ...], *, out: Any = None, workers: in
             f"{op}: the plan is for {BACKENDS[plan.backend]} arrays, but the first one is a {home}; "
             "plan it for that device"
         )
-    threads = 1 if workers is None else _checks.workers(op, workers, home.kind)
+    return run(plan, arrays, home, out, 1 if workers is None else _checks.workers(op, workers, home.kind))
+
+
+def run(plan: Plan, arrays: tuple[Any, ...], home: _arrays.Home, out: Any = None, threads: int = 1) -> Any:
+    """Execute a plan on arrays that are known to fit it."""
     if home.kind == "cpu":
         return _run(plan, arrays, home, out, threads)
+    if plan.backend != "cuda" and _arrays.capturing(home):
+        raise UnsupportedError(
+            f"{plan.op}: backend is {plan.backend!r}, but must be 'cuda' while a CUDA graph is captured; "
+            "explain() says why there is no kernel"
+        )
     with _arrays.on_device(home):
         return _run(plan, arrays, home, out, threads)
 
@@ -272,15 +287,19 @@ def _run(plan: Plan, arrays: tuple[Any, ...], home: _arrays.Home, out: Any, thre
     native = tuple([_arrays.adopt(x, operand.compute, home) for operand, x in zip(plan.operands, arrays, strict=True)])
     target = None if out is None else _target(plan, arrays, out, home)
     direct = target is not None and compute == out_dtype and _arrays.behaves(target)
-    result = target if direct else _arrays.empty(plan.out_shape, compute, home)
+    own = None if direct else _arrays.own_result(plan.out_shape, compute, home)
+    if own is not None:
+        result = _arrays.adopt(own, compute, home)
+    else:
+        result = target if direct else _arrays.empty(plan.out_shape, compute, home)
     executor(plan.op, plan.backend)(plan, *native, out=result, workers=threads)
     observer = _observer.get()
     if observer is not None:
         observer(plan, native, result)
     if out is None:
-        return _arrays.give_back(result, out_dtype, home)
+        return _arrays.give_back(result, out_dtype, home) if own is None else _arrays.rounded(own, out_dtype)
     if not direct:
-        _arrays.store(result, out, target, home)
+        _arrays.store(result if own is None else own, out, target, home)
     _arrays.wrote(out, home)
     return out
 

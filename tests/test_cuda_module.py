@@ -66,6 +66,8 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         cuda=SimpleNamespace(
             current=0,
             Device=Device,
+            allocator=object(),
+            get_allocator=lambda: fake.cuda.allocator,
             get_current_stream=lambda: stream,
             runtime=SimpleNamespace(getDevice=lambda: fake.cuda.current),
         ),
@@ -126,6 +128,19 @@ def test_another_kernel_is_another_function(folder, cupy: SimpleNamespace, chang
     runner.launch(KERNEL)
     runner.launch(replace(KERNEL, **change))
     assert len(cupy.log["compiled"]) == 2
+
+
+def test_nothing_is_compiled_during_a_capture(folder, cupy: SimpleNamespace) -> None:
+    runner = launch.runner("op", SimpleNamespace())
+    cupy.stream.capturing = True
+    message = r"^CUDA graph: kernel tiny<float> is not on the device, .*; call once before capture$"
+    with pytest.raises(UnsupportedError, match=message):
+        runner.launch(KERNEL)
+    cupy.stream.capturing = False
+    runner.launch(KERNEL)
+    cupy.stream.capturing = True
+    runner.launch(KERNEL)
+    assert len(cupy.log["launched"]) == 2
 
 
 def test_each_device_has_functions_of_its_own(folder, cupy: SimpleNamespace) -> None:
@@ -204,6 +219,15 @@ class TestWorkspace:
         thread.start()
         thread.join()
         assert found[0] is not found[1]
+
+    def test_is_not_kept_where_the_pool_knows_streams(self, get, cupy: SimpleNamespace) -> None:
+        kept = get(100)
+        cupy.cuda.allocator = SimpleNamespace(in_stream_order=True)
+        cupy.stream.capturing = True
+        assert get(100) is not kept
+        assert len(cupy.log["allocated"]) == 2
+        assert not cupy.log["modes"]
+        assert not launch._captured
 
     def test_is_bounded(self, get, cupy: SimpleNamespace) -> None:
         for ptr in range(1, launch._Workspaces.CAPACITY + 2):

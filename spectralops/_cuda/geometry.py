@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from spectralops._cuda import module
 from spectralops._cuda.launch import Kernel
 from spectralops._cuda.passes import Passes, factors, passes
 from spectralops._cuda.program import address
@@ -198,8 +199,11 @@ def usable(array: Any, alignment: int) -> Any:
 
 
 def kept_on_device(values: Sequence[np.ndarray[Any, Any]], xp: Any) -> tuple[Any, ...]:
-    """Copies that every stream may read from now on."""
-    arrays = tuple(xp.asarray(value) for value in values)
-    if xp is not np:
-        xp.cuda.get_current_stream().synchronize()
+    """Copies that every stream may read from now on, in memory of CuPy's own, which no caller's pool takes back."""
+    if xp is np:
+        return tuple(np.asarray(value) for value in values)
+    module.warm("a table of factors")
+    with xp.cuda.using_allocator(xp.get_default_memory_pool().malloc):
+        arrays = tuple(xp.asarray(value) for value in values)
+    xp.cuda.get_current_stream().synchronize()
     return arrays

@@ -128,6 +128,7 @@ MOST_KEPT_BYTES = 64 << 20
 
 class _Workspaces(threading.local):
     """Scratch memory of this thread by device and stream: two threads never share one, nor do two streams.
+    Callers must hold what they got until the launches that use it are made.
 
     The memory comes from CuPy's pool, which hands a freed block out again only on the stream that it was used on.
     """
@@ -141,6 +142,9 @@ class _Workspaces(threading.local):
     def get(self, nbytes: int, keep: bool = True) -> Any:
         import cupy
 
+        if getattr(cupy.cuda.get_allocator(), "in_stream_order", False):
+            # Such a pool gives a freed block to later work on this stream alone, and a graph's to that graph alone.
+            return cupy.empty(nbytes, np.uint8)
         if self._epoch != _epoch:
             self._kept.clear()
             self._epoch = _epoch

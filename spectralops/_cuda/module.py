@@ -13,7 +13,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-__all__ = ["OPTIONS", "assemble", "clear", "function"]
+from spectralops.errors import UnsupportedError
+
+__all__ = ["OPTIONS", "assemble", "clear", "function", "warm"]
 
 
 class Kernel(Protocol):
@@ -66,12 +68,24 @@ def function(kernel: Kernel, device: int, shared_limit: int) -> Any:
     with _lock:
         found = _functions.get(key)
         if found is None:
+            warm(f"kernel {kernel.name}")
             found = _functions[key] = _compile(kernel, shared_limit)
             while len(_functions) > CAPACITY:
                 _functions.popitem(last=False)
         else:
             _functions.move_to_end(key)
     return found
+
+
+def warm(what: str) -> None:
+    """Raise where something is to be made for the first time while a graph is captured, which would break the graph."""
+    import cupy
+
+    stream = cupy.cuda.get_current_stream()
+    if stream.ptr and stream.is_capturing():
+        raise UnsupportedError(
+            f"CUDA graph: {what} is not on the device, but must be before a capture; call once before capture"
+        )
 
 
 def _compile(kernel: Kernel, shared_limit: int) -> Any:

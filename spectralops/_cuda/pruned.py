@@ -150,8 +150,8 @@ class Pruned:
 
     def run(self, runner: Runner, x: Any, second: Any, out: Any) -> None:
         """Launch it for these arrays."""
-        space = address(runner.workspace(self.space_bytes))
-        self.program.run(runner, [address(x), address(second), address(out), space, *self.table_addresses])
+        space = runner.workspace(self.space_bytes)
+        self.program.run(runner, [address(x), address(second), address(out), address(space), *self.table_addresses])
 
     def scratch(self, count: int) -> Address:
         """Room for so many complex numbers."""

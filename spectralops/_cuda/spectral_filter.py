@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spectralops._cuda import launch
+from spectralops._cuda import launch, module
 from spectralops._cuda.geometry import (
     COLUMNS,
     FACTOR,
@@ -146,6 +146,8 @@ KEPT_SYMBOLS = 32
 def _on_device(plan: SpectralFilterPlan, xp: Any, runner: Runner) -> tuple[Any, ...]:
     """The sampled symbol on the device: kept for the package's own transfers, copied at each call for others."""
     if not _from_package(plan) or xp is np:
+        if xp is not np:
+            module.warm("what a function of the caller's returns, sampled at every call,")
         return tuple(xp.asarray(value) for value in _few(plan.symbol()))
     key = (plan.transfer, plan.grid, plan.compute_dtype, runner.device().index)
     with _symbols_lock:
@@ -245,8 +247,9 @@ class Prepared:
         return [*first, layout.row.passes.table(1.0, False)]
 
     def run(self, runner: Runner, x: Any, symbol: tuple[Any, ...], out: Any) -> None:
-        space = address(runner.workspace(self.space_bytes)) if self.space_bytes else 0
-        self.program.run(runner, [address(x), address(out), space, *self.table_addresses, *map(address, symbol)])
+        space = runner.workspace(self.space_bytes) if self.space_bytes else None
+        place = 0 if space is None else address(space)
+        self.program.run(runner, [address(x), address(out), place, *self.table_addresses, *map(address, symbol)])
 
 
 # Programs by plan and by the strides of the factors.

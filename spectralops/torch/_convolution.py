@@ -16,7 +16,7 @@ from spectralops._plans.conv2d import Conv2dPlan
 from spectralops._plans.convolve import ConvolvePlan
 from spectralops.convolution import Epilogue
 from spectralops.torch._bilinear import FORWARD, Call, Family, apply
-from spectralops.torch._tensors import floating, padded, precision, recorded, tensor
+from spectralops.torch._tensors import floating, padded, planned, precision, recorded, straight, tensor
 
 __all__ = ["convolve", "fft_conv2d"]
 
@@ -104,6 +104,37 @@ def _promoted(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     return x.to(dtype), weight.to(dtype if weight.is_complex() else real)
 
 
+@planned
+def _plan_convolve(
+    specs: list[ArraySpec], device: str, mode: Any, boundary: Any, fillvalue: Any, axes: Any, method: Any, backend: Any
+) -> Any:
+    x, kernel = specs
+    return convolution.plan_convolve(
+        x.shape, x.dtype, kernel, mode=mode, boundary=boundary, fillvalue=fillvalue, axes=axes, method=method,
+        backend=backend, device=device,
+    )  # fmt: skip
+
+
+@planned
+def _plan_conv2d(
+    specs: list[ArraySpec],
+    device: str,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: Any,
+    padding_mode: Any,
+    method: Any,
+    epilogue: Any,
+    backend: Any,
+) -> Any:
+    x, weight, *bias = specs
+    return convolution.plan_fft_conv2d(
+        x.shape, x.dtype, weight, *bias, stride=stride, padding=padding, dilation=dilation, groups=groups,
+        padding_mode=padding_mode, method=method, epilogue=epilogue, backend=backend, device=device,
+    )  # fmt: skip
+
+
 def convolve(
     x: Tensor,
     kernel: Tensor,
@@ -159,6 +190,10 @@ def convolve(
     tensor(op, "x", x)
     tensor(op, "kernel", kernel)
     if not recorded(x, kernel):
+        if workers is None:
+            y = straight(_plan_convolve, (x, kernel), mode, boundary, fillvalue, axes, method, backend)
+            if y is not None:
+                return y
         result: Tensor = convolution.convolve(
             x, kernel, mode=mode, boundary=boundary, fillvalue=fillvalue, axes=axes, method=method, workers=workers,
             backend=backend,
@@ -258,6 +293,10 @@ def fft_conv2d(
     for name, value in tensors.items():
         tensor(op, name, value)
     if not recorded(*tensors.values()):
+        if workers is None:
+            options = (stride, padding, dilation, groups, padding_mode, method, epilogue, backend)
+            if (y := straight(_plan_conv2d, tuple(tensors.values()), *options)) is not None:
+                return y
         result: Tensor = convolution.fft_conv2d(
             x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups,
             padding_mode=padding_mode, method=method, epilogue=epilogue, workers=workers, backend=backend,

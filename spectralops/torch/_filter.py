@@ -21,9 +21,11 @@ from spectralops.torch._tensors import (
     fixed,
     floating,
     padded,
+    planned,
     precision,
     recorded,
     spec_of,
+    straight,
     tensor,
 )
 
@@ -117,6 +119,24 @@ def _extent(n: int, width: int | str) -> int:
     return transform.fast_size.__wrapped__(n) if isinstance(width, str) else n + 2 * width
 
 
+@planned
+def _plan(
+    specs: list[ArraySpec],
+    device: str,
+    several: bool,
+    spacing: Any,
+    pad_width: Any,
+    pad_mode: Any,
+    axes: Any,
+    backend: Any,
+) -> Any:
+    x, *factors = specs
+    return spectral.plan_spectral_filter(
+        x.shape, x.dtype, tuple(factors) if several else factors[0], spacing=spacing, pad_width=pad_width,
+        pad_mode=pad_mode, axes=axes, backend=backend, device=device,
+    )  # fmt: skip
+
+
 def spectral_filter(
     x: Tensor,
     transfer: Tensor | tuple[Tensor, ...] | Callable[..., Any],
@@ -175,6 +195,10 @@ def spectral_filter(
     for j, factor in enumerate(given):
         tensor(OP, f"transfer[{j}]" if several else "transfer", factor)
     if not recorded(x, *given):
+        if given and workers is None:
+            y = straight(_plan, (x, *given), several, spacing, pad_width, pad_mode, axes, backend)
+            if y is not None:
+                return y
         result: Tensor = spectral.spectral_filter(
             x, transfer, spacing=spacing, pad_width=pad_width, pad_mode=pad_mode, axes=axes, workers=workers,
             backend=backend,

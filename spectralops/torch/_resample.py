@@ -10,7 +10,7 @@ from torch import Tensor
 from spectralops import _checks, spectral
 from spectralops._arrays import ArraySpec
 from spectralops.torch._bilinear import FORWARD, Call, Family, apply
-from spectralops.torch._tensors import floating, recorded, tensor
+from spectralops.torch._tensors import floating, planned, recorded, straight, tensor
 
 __all__ = ["fourier_resample"]
 
@@ -29,6 +29,12 @@ class Resample(Family):
 
     def weight(self, plan: Any, x: Tensor, y: Tensor, w: ArraySpec) -> Tensor:
         raise AssertionError("an operator without weight has no weight gradient")
+
+
+@planned
+def _plan(specs: list[ArraySpec], device: str, shape: Any, axes: Any, backend: Any) -> Any:
+    (x,) = specs
+    return spectral.plan_fourier_resample(x.shape, x.dtype, shape, axes=axes, backend=backend, device=device)
 
 
 def fourier_resample(
@@ -78,6 +84,8 @@ def fourier_resample(
     """
     tensor(OP, "x", x)
     if not recorded(x):
+        if workers is None and (y := straight(_plan, (x,), shape, axes, backend)) is not None:
+            return y
         result: Tensor = spectral.fourier_resample(x, shape, axes=axes, workers=workers, backend=backend)
         return result
     x = floating(x)

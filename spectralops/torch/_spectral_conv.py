@@ -12,7 +12,7 @@ from spectralops import _checks, spectral, spectral_gradients
 from spectralops._arrays import ArraySpec
 from spectralops._plans.spectral_conv import SpectralConvPlan
 from spectralops.torch._bilinear import FORWARD, Call, Family, apply
-from spectralops.torch._tensors import floating, precision, recorded, tensor
+from spectralops.torch._tensors import floating, planned, precision, recorded, straight, tensor
 
 __all__ = ["spectral_conv"]
 
@@ -37,6 +37,14 @@ class SpectralConvolution(Family):
         )
         wanted = getattr(torch, w.dtype)
         return (gradient if wanted.is_complex else torch.view_as_real(gradient)).to(wanted)
+
+
+@planned
+def _plan(specs: list[ArraySpec], device: str, depthwise: Any, out_shape: Any, axes: Any, backend: Any) -> Any:
+    x, weight = specs
+    return spectral.plan_spectral_conv(
+        x.shape, x.dtype, weight, depthwise=depthwise, out_shape=out_shape, axes=axes, backend=backend, device=device
+    )
 
 
 def spectral_conv(
@@ -94,6 +102,8 @@ def spectral_conv(
     tensor(OP, "x", x)
     tensor(OP, "weight", weight)
     if not recorded(x, weight):
+        if workers is None and (y := straight(_plan, (x, weight), depthwise, out_shape, axes, backend)) is not None:
+            return y
         result: Tensor = spectral.spectral_conv(
             x, weight, depthwise=depthwise, out_shape=out_shape, axes=axes, workers=workers, backend=backend
         )

@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from spectralops import _checks, boundary, pde, steps
-from spectralops._arrays import dtype_name
+from spectralops._arrays import ArraySpec, dtype_name
 from spectralops._plans.step_arguments import Options, advection, prepare
 from spectralops._plans.steps import StepPlan
 from spectralops._plans.terms import Diffusion, Pointwise
 from spectralops.errors import UnsupportedError
 from spectralops.torch._stage import advance
-from spectralops.torch._tensors import floating, recorded, spec_of, tensor
+from spectralops.torch._tensors import floating, planned, recorded, spec_of, straight, tensor
 
 __all__ = ["convection_step", "diffuse_convect_step", "diffusion_step", "pde_step"]
 
@@ -127,6 +127,51 @@ def _matters(value: Any) -> bool:
     return is_dataclass(value) and any(_matters(getattr(value, field.name)) for field in fields(value))
 
 
+class _Place(NamedTuple):
+    """Stands for a tensor in the arguments of a step, by its number among the arrays."""
+
+    number: int
+
+
+def _places(value: Any, arrays: list[Tensor]) -> Any:
+    """An argument with places for its tensors, which are put into the list."""
+    if isinstance(value, Tensor):
+        arrays.append(value)
+        return _Place(len(arrays) - 1)
+    return tuple([_places(item, arrays) for item in value]) if type(value) in (list, tuple) else value
+
+
+def _specs(value: Any, specs: list[ArraySpec]) -> Any:
+    """An argument with specifications in these places."""
+    if type(value) is _Place:
+        return specs[value.number]
+    return tuple([_specs(item, specs) for item in value]) if type(value) is tuple else value
+
+
+@planned
+def _plan(specs: list[ArraySpec], device: str, op: str, arguments: tuple[Any, ...], *options: Any) -> Any:
+    u, *arrays = specs
+    named = {name: _specs(value, arrays) for name, value in zip(options[::2], options[1::2], strict=True)}
+    return getattr(steps, f"plan_{op}")(u.shape, u.dtype, *_specs(arguments, arrays), device=device, **named)
+
+
+def _straight(op: str, u: Tensor, arguments: tuple[Any, ...], options: dict[str, Any]) -> Tensor | None:
+    """Take steps that nothing records on a plan that need not be made again; None for what needs more care.
+
+    That are warnings, which each call gives, and diffusivities in host memory, which each call looks at.
+    """
+    if "workers" in options or options.get("on_unstable") == "warn":
+        return None
+    arrays: list[Tensor] = []
+    arguments = _places(arguments, arrays)
+    for name in options:
+        if name in ("source", "mask", "velocity") and options[name] is not None:
+            options = options | {name: _places(options[name], arrays)}
+    if arrays and (u.device.type == "cpu" or not all(x.ndim for x in arrays)):
+        return None
+    return straight(_plan, (u, *arrays), op, arguments, *[item for pair in options.items() for item in pair])
+
+
 def _take(op: str, u: Tensor, dx: Any, dt: Any, named: Any, options: dict[str, Any], integrator: str) -> Tensor:
     """Plan and take recorded steps."""
     workers = options.pop("workers", None)
@@ -199,6 +244,8 @@ def diffusion_step(u: Tensor, dx: Any, dt: float, nu: Any, **options: Any) -> Te
     """
     tensor("diffusion_step", "u", u)
     if not _matters((u, nu, options)):
+        if (y := _straight("diffusion_step", u, (dx, dt, nu), options)) is not None:
+            return y
         result: Tensor = steps.diffusion_step(u, dx, dt, nu, **options)
         return result
     return _take("diffusion_step", u, dx, dt, (("", Diffusion(_aligned(nu, u.ndim))),), options, "euler")
@@ -245,6 +292,9 @@ def convection_step(
     """
     tensor("convection_step", "u", u)
     if not _matters((u, velocity, options)):
+        named = options | {"scheme": scheme, "form": form}
+        if (y := _straight("convection_step", u, (velocity, dx, dt), named)) is not None:
+            return y
         result: Tensor = steps.convection_step(u, velocity, dx, dt, scheme=scheme, form=form, **options)
         return result
     term = advection("convection_step", _aligned(velocity, u.ndim), scheme, form)
@@ -303,6 +353,9 @@ def diffuse_convect_step(
     op = "diffuse_convect_step"
     tensor(op, "u", u)
     if not _matters((u, nu, velocity, options)):
+        named = options | {"velocity": velocity, "scheme": scheme, "form": form}
+        if (y := _straight(op, u, (dx, dt, nu), named)) is not None:
+            return y
         result: Tensor = steps.diffuse_convect_step(
             u, dx, dt, nu, velocity=velocity, scheme=scheme, form=form, **options
         )

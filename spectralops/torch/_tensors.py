@@ -9,9 +9,13 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import guard_scalar
 
-from spectralops._arrays import ArraySpec, dtype_name
+from spectralops import _dispatch
+from spectralops._arrays import ArraySpec, Home, dtype_name
+from spectralops._plans.memo import memoised
 
-__all__ = ["constant", "fixed", "floating", "padded", "precision", "recorded", "spec_of", "tensor"]
+__all__ = [
+    "constant", "fixed", "floating", "padded", "planned", "precision", "recorded", "spec_of", "straight", "tensor",
+]  # fmt: skip
 
 # Run while tracing, its result a constant of the compiled code: PyTorch cannot trace what it does.
 constant: Callable[[Any], Any] = torch.compiler.assume_constant_result
@@ -45,6 +49,43 @@ def recorded(*tensors: Tensor) -> bool:
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         return True
     return torch.autograd.forward_ad._current_level >= 0
+
+
+def planned(build: Callable[..., Any]) -> Any:
+    """Remember what `build(specs, device, *options)` makes of tensors of the same looks, together with their home."""
+
+    @memoised
+    def found(count: int, *key: Any) -> tuple[Any, Home]:
+        looks, options = key[: 3 * count], key[3 * count :]
+        specs = [
+            ArraySpec(tuple(shape), dtype_name(dtype)) for shape, dtype in zip(looks[::3], looks[1::3], strict=True)
+        ]
+        if len(set(looks[2::3])) > 1:
+            raise TypeError("tensors on several devices")
+        home = Home("torch", str(looks[2]))
+        return build(specs, home.device, *options), home
+
+    return found
+
+
+def straight(found: Any, tensors: tuple[Tensor, ...], *options: Any) -> Tensor | None:
+    """Run a plan found by the looks of the tensors alone, with nothing described again; None for what needs more care.
+
+    That are fields of integers, sparse tensors and what no plan can be made of: the public function says why.
+    """
+    key: list[Any] = []
+    for x in tensors:
+        if x.layout is not torch.strided:
+            return None
+        key += (x.shape, x.dtype, x.device)
+    if not (tensors[0].is_floating_point() or tensors[0].is_complex()):
+        return None
+    try:
+        plan, home = found(len(tensors), *key, *options)
+    except (TypeError, ValueError, NotImplementedError):
+        return None
+    result: Tensor = _dispatch.run(plan, tensors, home)
+    return result
 
 
 def floating(x: Tensor) -> Tensor:

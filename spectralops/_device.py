@@ -1,0 +1,156 @@
+"""CUDA devices: the current device and stream of a call, and PyTorch's device memory as CuPy sees it.
+
+PyTorch's tensors are viewed by address, and whatever a call needs besides comes from PyTorch's pool on PyTorch's
+current stream: no events, no second pool, and graphs can be captured. DLPack costs some thirty microseconds a tensor.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from spectralops.errors import BackendUnavailableError
+
+__all__ = ["Current", "cupy_module", "overlap", "tensor_empty", "tensor_view"]
+
+
+def cupy_module() -> Any:
+    """CuPy, or an error that says how to install it."""
+    try:
+        import cupy
+    except ImportError as error:
+        raise BackendUnavailableError(
+            'backend for CUDA arrays needs CuPy; pip install "spectralops[cuda13]" (or [cuda12])'
+        ) from error
+    return cupy
+
+
+@lru_cache(maxsize=64)
+def index_of(device: str) -> int:
+    """The number of a device such as ``"cuda:1"``."""
+    return int(device.partition(":")[2])
+
+
+class Current:
+    """Makes the caller's device and stream CuPy's own, and for PyTorch its pool CuPy's source of memory."""
+
+    __slots__ = ("_contexts", "_index", "_previous", "_torch")
+
+    def __init__(self, library: str, device: str) -> None:
+        self._index = index_of(device)
+        self._torch = library == "torch"
+        self._contexts: tuple[Any, ...] = ()
+        self._previous: Callable[..., Any] | None = None
+
+    def __enter__(self) -> None:
+        cuda = cupy_module().cuda
+        if cuda.runtime.getDevice() != self._index:
+            self._push(cuda.Device(self._index))
+        if not self._torch:
+            return
+        stream = sys.modules["torch"]._C._cuda_getCurrentRawStream(self._index)
+        if cuda.get_current_stream().ptr != stream:
+            self._push(_stream(self._index, stream))
+        self._previous = cuda.memory._get_thread_local_allocator()
+        cuda.memory._set_thread_local_allocator(from_torch)
+
+    def _push(self, context: Any) -> None:
+        context.__enter__()
+        self._contexts = (context, *self._contexts)
+
+    def __exit__(self, *error: object) -> None:
+        if self._torch:
+            cupy_module().cuda.memory._set_thread_local_allocator(self._previous)
+        for context in self._contexts:
+            context.__exit__(*error)
+
+
+@lru_cache(maxsize=256)
+def _stream(index: int, address: int) -> Any:
+    """CuPy's object for a stream of PyTorch's, which is current."""
+    return cupy_module().cuda.Stream.from_external(sys.modules["torch"].cuda.current_stream(index))
+
+
+def from_torch(size: int) -> Any:
+    """An allocator for CuPy: bytes from PyTorch's pool, for its current stream."""
+    torch, cuda = sys.modules["torch"], cupy_module().cuda
+    index = cuda.runtime.getDevice()
+    tensor = torch.empty(size, dtype=torch.uint8, device=_torch_device(index))
+    return cuda.MemoryPointer(cuda.UnownedMemory(tensor.data_ptr(), size, tensor, index), 0)
+
+
+# The scratch memory of `_cuda.launch` is not kept beyond a call where it comes from such an allocator.
+from_torch.in_stream_order = True  # type: ignore[attr-defined]
+
+
+@lru_cache(maxsize=64)
+def _torch_device(index: int) -> Any:
+    return sys.modules["torch"].device("cuda", index)
+
+
+@lru_cache(maxsize=64)
+def _dtypes(dtype: Any) -> np.dtype[Any]:
+    """NumPy's dtype for one of PyTorch's."""
+    return np.dtype(str(dtype).rpartition(".")[2])
+
+
+def tensor_empty(shape: tuple[int, ...], dtype: str, device: str) -> Any:
+    """Uninitialised tensor of PyTorch's on a device."""
+    torch = sys.modules["torch"]
+    return torch.empty(shape, dtype=getattr(torch, dtype), device=_torch_device(index_of(device)))
+
+
+def tensor_view(tensor: Any, dtype: str | None = None) -> Any:
+    """CuPy array over the memory of a tensor on a device; a copy where dtype or lazy bits ask for one."""
+    values = tensor
+    if tensor.is_conj() or tensor.is_neg():
+        values = values.detach().resolve_conj().resolve_neg()
+    if dtype is not None and _dtypes(values.dtype) != dtype:
+        values = values.detach().to(getattr(sys.modules["torch"], dtype))
+    address, shape, index = values.data_ptr(), tuple(values.shape), values.device.index
+    if not address:  # nothing in it
+        return cupy_module().empty(shape, dtype or _dtypes(values.dtype))
+    if values is tensor:
+        return _view(address, shape, values.stride(), values.dtype, index)
+    return _array(address, shape, values.stride(), values.dtype, index, values)
+
+
+def _array(address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, index: int, owner: Any) -> Any:
+    cupy, kind = cupy_module(), _dtypes(dtype)
+    extent = (1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))) * kind.itemsize
+    memory = cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(address, extent, owner, index), 0)
+    return cupy.ndarray(shape, kind, memory, tuple([stride * kind.itemsize for stride in strides]))
+
+
+@lru_cache(maxsize=2048)
+def _view(address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, index: int) -> Any:
+    """An array that owns nothing, since the caller holds the tensor.
+
+    PyTorch's pool gives the same addresses again and again, and making an array costs several times as much as that.
+    """
+    return _array(address, shape, strides, dtype, index, None)
+
+
+def overlap(a: Any, b: Any) -> bool:
+    """Whether two arrays share memory: CuPy's own test sorts the addresses of all elements, and waits for that."""
+    if a.flags.c_contiguous and b.flags.c_contiguous:
+        first, second = a.data.ptr, b.data.ptr
+        return bool(a.size and b.size and first < second + b.nbytes and second < first + a.nbytes)
+    return np.shares_memory(np.asarray(_Addresses(a)), np.asarray(_Addresses(b)))
+
+
+class _Addresses:
+    """A device array as NumPy sees one: where its elements lie, never to be read."""
+
+    def __init__(self, array: Any) -> None:
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (array.data.ptr, True),
+            "shape": array.shape,
+            "strides": array.strides,
+            "typestr": f"|V{array.itemsize}",
+        }
