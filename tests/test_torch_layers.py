@@ -124,6 +124,18 @@ def test_torch_layer_of_complex_data() -> None:
     torch.testing.assert_close(layer(x).detach(), so.spectral_conv(x, layer.weight.detach()))
 
 
+def test_torch_layer_of_complex_data_takes_real_fields_as_such() -> None:
+    layer = st.SpectralConv(2, 3, (4, 5), complex_data=True, bias=False)
+    x = random(1, 2, 8, 9, dtype=torch.float32)
+    torch.testing.assert_close(layer(x), layer(x.to(torch.complex64)))
+
+
+def test_torch_layer_of_real_data_refuses_complex_fields() -> None:
+    message = "SpectralConv: x is torch.complex64, but must be real for a layer of real data"
+    with pytest.raises(TypeError, match=message):
+        st.SpectralConv(2, 3, (4, 5))(random(1, 2, 8, 9, dtype=torch.complex64))
+
+
 def test_torch_layer_in_half_precision() -> None:
     layer = st.SpectralConv(2, 2, (4, 4), bias=False, fno_block_precision="half")
     x = random(1, 2, 8, 8, dtype=torch.float32)
@@ -175,7 +187,23 @@ def test_torch_layers_are_copied(copier: Any) -> None:
         ({"separable": True}, ValueError, "SpectralConv: out_channels is 3, but must be 2 as in_channels"),
         ({"fft_norm": "none"}, ValueError, "SpectralConv: fft_norm is 'none', but must be"),
         ({"fno_block_precision": "low"}, ValueError, "SpectralConv: fno_block_precision is 'low', but must be"),
-        ({"factorization": "tucker"}, UnsupportedError, "SpectralConv: factorization is 'tucker', but must be None"),
+        ({"factorization": "svd"}, ValueError, "SpectralConv: factorization is 'svd', but must be"),
+        (
+            {"implementation": "fast"},
+            ValueError,
+            "SpectralConv: implementation is 'fast', but must be 'reconstructed' or",
+        ),
+        ({"upstream_quirks": 1}, TypeError, "SpectralConv: upstream_quirks is 1, but must be True or False"),
+        (
+            {"decomposition_kwargs": {"tol": 1}},
+            UnsupportedError,
+            "decomposition_kwargs is {'tol': 1}, but must be empty",
+        ),
+        (
+            {"complex_data": True, "fno_block_precision": "half"},
+            UnsupportedError,
+            "SpectralConv: fno_block_precision is 'half', but must be 'full' for complex data",
+        ),
         ({"resolution_scaling_factor": (1, 2, 3)}, ValueError, "resolution_scaling_factor has 3 entries, but must"),
     ],
 )

@@ -9,8 +9,9 @@ from spectralops.torch._filter import spectral_filter
 from spectralops.torch._resample import fourier_resample
 from spectralops.torch._spectral_conv import spectral_conv
 from spectralops.torch._steps import convection_step, diffuse_convect_step, diffusion_step, pde_step
-from spectralops.torch.layers import FFTConv2d, SpectralConv, SpectralFilter
+from spectralops.torch.layers import FFTConv2d, SpectralFilter
 from spectralops.torch.models import FNO, FNOBlock
+from spectralops.torch.spectral_layer import SpectralConv
 from spectralops.torch.step_layers import DiffuseConvectStep, DiffusionStep
 
 __all__ = [

@@ -15,7 +15,8 @@ def adapted(state: dict[str, Any], prefix: str, modes: tuple[int, ...], complex_
 
     neuraloperator keeps a complex ``weight.tensor`` in the same order. The original layers of the Fourier neural
     operator keep one block for each corner of the spectrum: ``weights1`` the nonnegative wavenumbers, ``weights2`` the
-    negative ones of the first axis, ``weights3`` and ``weights4`` likewise those of the second.
+    negative ones of the first axis, ``weights3`` and ``weights4`` likewise those of the second. Factors have the same
+    names everywhere.
     """
     corners = [key for key in (f"{prefix}weights{j}" for j in (1, 2, 3, 4)) if key in state]
     if f"{prefix}weight.tensor" in state:
@@ -24,13 +25,17 @@ def adapted(state: dict[str, Any], prefix: str, modes: tuple[int, ...], complex_
         weight = centred([_as_complex(state.pop(key), len(modes)) for key in corners])
     elif f"{prefix}weight" in state:
         weight = state[f"{prefix}weight"]
-    else:
+    else:  # factors, or nothing
+        for key in [key for key in state if key.startswith(f"{prefix}weight.")]:
+            state[key] = _converted(state[key], complex_parameters)
         return
-    if weight.is_complex() and not complex_parameters:
-        weight = torch.view_as_real(weight.resolve_conj())
-    elif not weight.is_complex() and complex_parameters:
-        weight = torch.view_as_complex(weight.contiguous())
-    state[f"{prefix}weight"] = weight
+    state[f"{prefix}weight"] = _converted(weight, complex_parameters)
+
+
+def _converted(values: Tensor, to_complex: bool) -> Tensor:
+    if values.is_complex() == to_complex:
+        return values
+    return torch.view_as_complex(values.contiguous()) if to_complex else torch.view_as_real(values.resolve_conj())
 
 
 def _as_complex(block: Tensor, order: int) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from spectralops.torch.layers import SpectralConv
+from spectralops.torch.spectral_layer import SpectralConv
 
 __all__ = ["FNO", "FNOBlock"]
 
