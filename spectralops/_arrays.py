@@ -255,7 +255,7 @@ def adopt(x: Any, dtype: str, home: Home) -> Any:
     if type(x) is np.ndarray and x.dtype is _NATIVE.get(dtype) and x.flags.aligned:
         return x
     if home.library == "torch":
-        if home.kind == "cuda":
+        if home.device != "cpu":
             return _device.tensor_view(x, dtype)
         x = x.detach()
         if x.is_conj() or x.is_neg():
@@ -354,7 +354,7 @@ def empty(shape: tuple[int, ...], dtype: str, home: Home) -> Any:
 
 def own_result(shape: tuple[int, ...], dtype: str, home: Home) -> Any:
     """Uninitialised result in the caller's library where that brings its own memory, PyTorch on a device; else None."""
-    return _device.tensor_empty(shape, dtype, home.device) if home.library == "torch" and home.kind == "cuda" else None
+    return _device.tensor_empty(shape, dtype) if home.library == "torch" and home.device != "cpu" else None
 
 
 def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:

@@ -269,7 +269,7 @@ def execute(plan: Plan, arrays: tuple[Any, ...], *, out: Any = None, workers: in
 
 def run(plan: Plan, arrays: tuple[Any, ...], home: _arrays.Home, out: Any = None, threads: int = 1) -> Any:
     """Execute a plan on arrays that are known to fit it."""
-    if home.kind == "cpu":
+    if home.device == "cpu":
         return _run(plan, arrays, home, out, threads)
     if plan.backend != "cuda" and _arrays.capturing(home):
         raise UnsupportedError(

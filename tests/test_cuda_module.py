@@ -222,12 +222,22 @@ class TestWorkspace:
 
     def test_is_not_kept_where_the_pool_knows_streams(self, get, cupy: SimpleNamespace) -> None:
         kept = get(100)
-        cupy.cuda.allocator = SimpleNamespace(in_stream_order=True)
+
+        def allocator(size: int) -> tuple[str, int]:
+            return "memory", size
+
+        allocator.in_stream_order = True  # type: ignore[attr-defined]
+        cupy.cuda.allocator = allocator
         cupy.stream.capturing = True
-        assert get(100) is not kept
-        assert len(cupy.log["allocated"]) == 2
+        assert get(70).data == ("memory", 70)
+        scratch = launch.runner("op", SimpleNamespace()).scratch
+        assert scratch(50).shape == (50,)
+        assert scratch(50) is not scratch(50)
+        assert cupy.log["allocated"] == [100, 50, 50, 50]
         assert not cupy.log["modes"]
         assert not launch._captured
+        cupy.cuda.allocator, cupy.stream.capturing = None, False
+        assert get(100) is kept
 
     def test_is_bounded(self, get, cupy: SimpleNamespace) -> None:
         for ptr in range(1, launch._Workspaces.CAPACITY + 2):

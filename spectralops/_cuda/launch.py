@@ -76,7 +76,7 @@ class Runner(Protocol):
         ...
 
     def workspace(self, nbytes: int) -> Any:
-        """Bytes of scratch memory, valid until this thread asks again on this stream."""
+        """Scratch memory by its address, valid while held, until this thread asks again on this stream."""
         ...
 
     def scratch(self, nbytes: int) -> Any:
@@ -104,10 +104,31 @@ class _CudaRunner:
         return int(cupy.cuda.get_current_stream().ptr)
 
     def workspace(self, nbytes: int) -> Any:
-        return _workspaces.get(nbytes)
+        import cupy
+
+        allocator = cupy.cuda.get_allocator()
+        return Block(allocator(nbytes)) if _in_stream_order(allocator) else _workspaces.get(nbytes)
 
     def scratch(self, nbytes: int) -> Any:
+        import cupy
+
+        if _in_stream_order(cupy.cuda.get_allocator()):
+            return cupy.empty(nbytes, np.uint8)
         return _workspaces.get(nbytes, keep=nbytes <= MOST_KEPT_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Memory of which the address is all that is asked for."""
+
+    data: Any
+
+
+def _in_stream_order(allocator: Any) -> bool:
+    """Whether memory comes from a pool that gives a freed block to later work on its stream alone, and a graph's to
+    that graph alone. Then nothing is kept here.
+    """
+    return getattr(allocator, "in_stream_order", False)
 
 
 @lru_cache(maxsize=64)
@@ -128,7 +149,6 @@ MOST_KEPT_BYTES = 64 << 20
 
 class _Workspaces(threading.local):
     """Scratch memory of this thread by device and stream: two threads never share one, nor do two streams.
-    Callers must hold what they got until the launches that use it are made.
 
     The memory comes from CuPy's pool, which hands a freed block out again only on the stream that it was used on.
     """
@@ -142,9 +162,6 @@ class _Workspaces(threading.local):
     def get(self, nbytes: int, keep: bool = True) -> Any:
         import cupy
 
-        if getattr(cupy.cuda.get_allocator(), "in_stream_order", False):
-            # Such a pool gives a freed block to later work on this stream alone, and a graph's to that graph alone.
-            return cupy.empty(nbytes, np.uint8)
         if self._epoch != _epoch:
             self._kept.clear()
             self._epoch = _epoch

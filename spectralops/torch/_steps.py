@@ -17,7 +17,7 @@ from spectralops._plans.steps import StepPlan
 from spectralops._plans.terms import Diffusion, Pointwise
 from spectralops.errors import UnsupportedError
 from spectralops.torch._stage import advance
-from spectralops.torch._tensors import floating, planned, recorded, spec_of, straight, tensor
+from spectralops.torch._tensors import floating, planned, spec_of, straight, tensor, transformed
 
 __all__ = ["convection_step", "diffuse_convect_step", "diffusion_step", "pde_step"]
 
@@ -116,15 +116,25 @@ def _specified(value: Any) -> Any:
 
 def _matters(value: Any) -> bool:
     """Whether a call with these arguments is recorded, or has functions of tensors."""
+    return transformed() or _open(value, torch.is_grad_enabled())
+
+
+PLAIN = frozenset({float, int, bool, str, type(None)})
+
+
+def _open(value: Any, recording: bool) -> bool:
+    kind = type(value)
+    if kind in PLAIN:
+        return False
     if isinstance(value, Tensor):
-        return recorded(value)
-    if isinstance(value, list | tuple):
-        return any(map(_matters, value))
-    if isinstance(value, dict):
-        return any(map(_matters, value.values()))
-    if isinstance(value, Pointwise):
+        return recording and value.requires_grad
+    if kind in (list, tuple):
+        return any(_open(item, recording) for item in value)
+    if kind is dict:
+        return any(_open(item, recording) for item in value.values())
+    if kind is Pointwise:
         return True
-    return is_dataclass(value) and any(_matters(getattr(value, field.name)) for field in fields(value))
+    return is_dataclass(value) and any(_open(getattr(value, field.name), recording) for field in fields(value))
 
 
 class _Place(NamedTuple):
@@ -184,16 +194,16 @@ def _take(op: str, u: Tensor, dx: Any, dt: Any, named: Any, options: dict[str, A
     shared = defaults | options
     u = floating(u)
     shared["source"] = _aligned(shared["source"], u.ndim)
-    transformed = torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0
+    unseen = transformed()
     arrays = _arrays_of((named, shared["source"], shared["mask"]))
-    if transformed:  # no values to judge stability by
+    if unseen:  # no values to judge stability by
         named, shared["source"], shared["mask"] = map(_specified, (named, shared["source"], shared["mask"]))
     with torch.no_grad():
         plan, _ = prepare(
             op, tuple(u.shape), dtype_name(u.dtype), dx, dt, named, Options(**shared, integrator=integrator),
             u.device.type, dtype_name(torch.get_default_dtype()),
         )  # fmt: skip
-    if transformed or plan.functions:
+    if unseen or plan.functions:
         return advance(plan, plan.steps, u, arrays)
     result: Tensor = _Steps.apply(plan, workers, u, *arrays)
     return result

@@ -15,6 +15,7 @@ from spectralops._plans.memo import memoised
 
 __all__ = [
     "constant", "fixed", "floating", "padded", "planned", "precision", "recorded", "spec_of", "straight", "tensor",
+    "transformed",
 ]  # fmt: skip
 
 # Run while tracing, its result a constant of the compiled code: PyTorch cannot trace what it does.
@@ -42,13 +43,20 @@ def tensor(op: str, name: str, value: Any) -> None:
         )
 
 
-def recorded(*tensors: Tensor) -> bool:
-    """Whether a call is differentiated, transformed or compiled, rather than just run."""
+def transformed() -> bool:
+    """Whether calls are compiled or transformed."""
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return True
-    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-        return True
     return torch.autograd.forward_ad._current_level >= 0
+
+
+def recorded(*tensors: Tensor) -> bool:
+    """Whether a call is differentiated, transformed or compiled, rather than just run."""
+    if torch.is_grad_enabled():
+        for t in tensors:
+            if t.requires_grad:
+                return True
+    return transformed()
 
 
 def planned(build: Callable[..., Any]) -> Any:
