@@ -97,6 +97,11 @@ class StepPlan:
         return _checks.compute_dtype(self.geometry.dtype)
 
     @property
+    def stages(self) -> int:
+        """Evaluations of u_t in a step."""
+        return schemes.STAGES[self.integrator]
+
+    @property
     def in_place(self) -> bool:
         """Whether `out` may be u itself: no."""
         return False
@@ -107,7 +112,7 @@ class StepPlan:
         if self.method == "spectral":
             return ()
         reach = dict(zip(self.geometry.axes, self.geometry.widths, strict=True))
-        factor = schemes.STAGES[self.integrator] * self.steps
+        factor = self.stages * self.steps
         return tuple(factor * reach.get(axis, 0) for axis in range(len(self.in_shape)))
 
     @property
@@ -122,8 +127,7 @@ class StepPlan:
         if self.method == "spectral":
             return self.spectral.flops
         cells = int(np.prod(self.in_shape, dtype=object))
-        stages = schemes.STAGES[self.integrator]
-        return cells * self.steps * (stages * self.update.flops + schemes.STAGE_FLOPS[self.integrator])
+        return cells * self.steps * (self.stages * self.update.flops + schemes.STAGE_FLOPS[self.integrator])
 
     @property
     def index_bits(self) -> int:
@@ -179,7 +183,7 @@ class StepPlan:
             return self.spectral.explain()
         reason = spectral_steps.refusal(self.geometry, self.terms)
         pays = spectral_steps.crossover(self.geometry, self.terms)
-        stages = self.steps * schemes.STAGES[self.integrator]
+        stages = self.steps * self.stages
         other = f"cannot be taken, since {reason}" if reason else f"pays from {pays} right-hand sides on, here {stages}"
         return [f"method 'stencil': the same bits as single steps in NumPy; 'spectral' {other}"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -26,12 +27,13 @@ def emit_program(e: Emitter, program: Program) -> None:
 def _emit_rows(e: Emitter, program: Program, stage: int, together: int) -> None:
     """Define ``rows(job, coefficients, scratch, place, source, target, pitch, count, n, exact)`` of one stage.
 
-    In scratch memory a row may run over its end; in the result, where `exact` is 1, the last vector must not.
+    In scratch memory a row may run over its end; in the result, where `exact` is not 0, the last vector must not. If it
+    is 2, vectors go past the caches, and their places are multiples of their size.
     """
     with e.function(f"rows_{stage}", "qffiffiiii", private=False) as arguments:
         job, coefficients, scratch, place, source, target, out_pitch, count, n, exact = arguments
         rows = _Rows(e, program, stage, Tables(e, job), coefficients, scratch, place, source)
-        limit = e.select(exact.equals(1), n - e.lanes, n)
+        limit = e.select(exact > 0, n - e.lanes, n)
 
         def several(first: Value, some: int) -> None:
             # Of the vector before the first, only the face above its last cell counts.
@@ -40,9 +42,12 @@ def _emit_rows(e: Emitter, program: Program, stage: int, together: int) -> None:
                 values = rows.values(first, k, some, dict(zip(keys, e.carried, strict=True)))
                 targets = [e.shift(target, (first + row) * out_pitch) for row in range(some)]
 
-                def whole() -> None:
+                def stored(store: Callable[[Value, Value, Value], None]) -> None:
                     for to, value in zip(targets, values, strict=True):
-                        e.store(to, k, value)
+                        store(to, k, value)
+
+                def whole() -> None:
+                    e.either(exact.equals(2), partial(stored, e.stream), partial(stored, e.store))
 
                 def part() -> None:
                     lanes = e.first_lanes(n - k)
@@ -82,9 +87,10 @@ class _Rows:
         # u at the beginning of the step, and the sum of increments.
         self.before = e.shift(scratch, place)
         self.total = e.shift(self.before, size * (program.buffers - 1))
-        fields = range(program.buffers, program.scratch)
-        self.fields = [e.shift(self.before, size * k) for k in fields]
-        self.mask = e.shift(self.before, size * program.scratch)
+        self.fields = [e.shift(self.before, size * k) for k in range(program.buffers, program.mask)]
+        self.mask = e.shift(self.before, size * program.mask)
+        self.open = {axis: e.shift(self.before, size * k) for axis, k in program.open_places.items()}
+        self.means = {mean: e.shift(self.before, size * k) for mean, k in program.mean_places.items()}
 
     def _at(self, first: Value, k: Value, cell: Cell) -> Value:
         return self.plane_pitch * cell[0] + self.pitch * cell[1] + first * self.pitch + (k + cell[2])
@@ -98,6 +104,8 @@ class _Rows:
             lambda cell: e.load(self.source, at(cell)),
             lambda place, cell: e.load(self.fields[place], at(cell)),
             lambda cell: e.load_bits(self.mask, at(cell)),
+            lambda axis, face: e.load_bits(self.open[axis], at(face)),
+            lambda mean, face: e.load(self.means[mean], at(face)),
             lambda place, cell: e.load(self.fields[program.fields + place], at(cell)),
         )
 

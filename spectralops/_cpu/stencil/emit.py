@@ -64,6 +64,9 @@ class Value:
     def __and__(self, other: Any) -> Value:
         return Value(self.builder, self.builder.and_(self.ir, self._other(other)))
 
+    def __rshift__(self, other: Any) -> Value:
+        return Value(self.builder, self.builder.lshr(self.ir, self._other(other)))
+
     def _compare(self, sign: str, other: Any) -> Value:
         compare = self.builder.icmp_signed if isinstance(self.ir.type, ir.IntType) else self.builder.fcmp_ordered
         return Value(self.builder, compare(sign, self.ir, self._other(other)))
@@ -255,6 +258,14 @@ class Emitter:
         bits = self.builder.sext(self.builder.icmp_unsigned("!=", byte.ir, ir.Constant(BYTE, 0)), kind)
         return self._value(self.builder.bitcast(bits, self.element))
 
+    def masks_of(self, pointer: Value) -> Value:
+        """The same of as many bytes as there are lanes."""
+        kind = ir.VectorType(BYTE, self.lanes)
+        raw = self.builder.load(self.builder.bitcast(pointer.ir, kind.as_pointer()))
+        raw.align = 1
+        bits = self.builder.icmp_unsigned("!=", raw, ir.Constant(kind, [0] * self.lanes))
+        return self._value(self.builder.bitcast(self.builder.sext(bits, self.bits), self.vector))
+
     def masked(self, value: Value, bits: Value) -> Value:
         """The value where all bits are set, 0 where none is."""
         kept = self.builder.and_(self.builder.bitcast(value.ir, self.bits), bits.ir)
@@ -268,6 +279,23 @@ class Emitter:
     def store(self, pointer: Value, offset: Any, vector: Value) -> None:
         raw = self.builder.store(vector.ir, self._at(pointer, offset, self.vector))
         raw.align = self.bytes
+
+    def stream(self, pointer: Value, offset: Any, vector: Value) -> None:
+        """Store a vector past the caches; its place must be a multiple of its size."""
+        raw = self.builder.store(vector.ir, self._at(pointer, offset, self.vector))
+        raw.align = self.bytes * self.lanes
+        raw.set_metadata("nontemporal", self.module.add_metadata([ir.Constant(INT32, 1)]))
+
+    def fence(self) -> None:
+        """What is stored before is seen before what is stored after, also if it went past the caches."""
+        self.builder.fence("seq_cst")
+
+    def prefetch(self, place: Value) -> None:
+        """Ask for the line at an address, which need not be one of ours."""
+        pointer = self.pointer(place, "b").ir
+        kind = ir.FunctionType(ir.VoidType(), [pointer.type, INT32, INT32, INT32])
+        read, second_cache, data = (ir.Constant(INT32, number) for number in (0, 2, 1))
+        self.builder.call(self._declared("llvm.prefetch.p0", kind), [pointer, read, second_cache, data])
 
     def first_lanes(self, count: Value) -> Value:
         """Which lanes are among the first `count`."""
@@ -288,6 +316,10 @@ class Emitter:
         kind = ir.FunctionType(ir.VoidType(), [target.ir.type, source.ir.type, INT, BIT])
         copy = self._declared("llvm.memcpy.p0.p0.i64", kind)
         self.builder.call(copy, [target.ir, source.ir, count.ir, ir.Constant(BIT, 0)])
+
+    def address(self, pointer: Value) -> Value:
+        """A pointer as an integer."""
+        return self._value(self.builder.ptrtoint(pointer.ir, INT))
 
     def bytes_at(self, pointer: Value) -> Value:
         """A pointer as one to bytes."""

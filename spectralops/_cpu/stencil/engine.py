@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from spectralops._cpu.stencil.layout import LAYERS, Job, Table
+from spectralops._cpu.stencil.layout import LAYERS, Face, Job, Table
 from spectralops._cpu.stencil.machine import stages, sweep
-from spectralops._cpu.stencil.program import program_of
+from spectralops._cpu.stencil.program import Program, program_of
 from spectralops._cpu.stencil.tiles import Frame, Pass, passes
-from spectralops._cpu.vector import workspace
+from spectralops._cpu.vector import host, workspace
 
 if TYPE_CHECKING:
+    from spectralops._plans.geometry import Geometry
     from spectralops._plans.steps import StepPlan
 
 __all__ = ["advance", "in_words"]
 
 Array = np.ndarray[Any, Any]
-# Plans whose preparation is remembered.
+T = TypeVar("T")
+# Plans, and grids with their programs, whose preparation is remembered.
 KEPT = 64
+# A result of so many bytes goes past the caches, which would not keep it until someone reads it.
+STREAM_BYTES = 32 << 20
 # Offsets of a single grid.
 FIRST = np.zeros(1, np.int64)
 
@@ -37,7 +43,7 @@ def in_words(plan: StepPlan) -> str:
     prepared = _prepared(plan)
     schedule = prepared.passes(1)
     count = sum(len(one.items) for one in schedule)
-    levels = max(one.steps for one in schedule) * prepared.program.stages
+    levels = max(one.steps for one in schedule) * prepared.ground.program.stages
     return (
         f"the stencil engine, its inner loop compiled by LLVM for these terms on first use: {len(schedule)} "
         f"pass(es) over memory of at most {levels} level(s), {count} tile(s) in all, shared among workers"
@@ -52,54 +58,67 @@ def _rows_of(function: Any, dtype: str) -> Any:
 
 _lock = threading.Lock()
 _known: OrderedDict[int, Prepared] = OrderedDict()
+_grounds: OrderedDict[tuple[int, Program], Ground] = OrderedDict()
+
+
+def _remembered(known: OrderedDict[Any, T], key: Any, make: Callable[[], T]) -> T:
+    """What was made for a key; what is made holds the object whose identity the key has, so that no other gets it."""
+    with _lock:
+        found = known.get(key)
+        if found is not None:
+            known.move_to_end(key)
+            return found
+    made = make()
+    with _lock:
+        known[key] = made
+        while len(known) > KEPT:
+            known.popitem(last=False)
+    return made
 
 
 def _prepared(plan: StepPlan) -> Prepared:
     """What does not depend on the arrays; found by the identity of the plan, which is quicker than its hash."""
-    with _lock:
-        found = _known.get(id(plan))
-        if found is not None:
-            _known.move_to_end(id(plan))
-            return found
-    made = Prepared(plan)
-    with _lock:
-        _known[id(plan)] = made  # holds the plan, so that no other gets its identity
-        while len(_known) > KEPT:
-            _known.popitem(last=False)
-    return made
+    return _remembered(_known, id(plan), lambda: Prepared(plan))
 
 
-class Prepared:
-    """A plan seen as the sweep sees it: grids of (planes, rows, cells), stepped along the last axes."""
+class Ground:
+    """What plans share that differ in their numbers: grids of (planes, rows, cells), stepped along the last axes."""
 
-    def __init__(self, plan: StepPlan) -> None:
-        self.plan = plan
-        geometry = plan.geometry
-        with np.errstate(all="ignore"):  # of numbers too large for the dtype, as the plain executor takes them
-            self.program, self.table = program_of(plan)
-            self.constants = None if self.table.varies else self._coefficients(())
+    def __init__(self, geometry: Geometry, compute: str, program: Program, varies: bool) -> None:
+        self.geometry = geometry
+        self.compute = compute
+        self.program = program
         dims, ndim = len(geometry.axes), len(geometry.shape)
         self.last = tuple(range(ndim - dims, ndim))
         self.moved = geometry.axes != self.last
         self.order = [axis for axis in range(ndim) if axis not in geometry.axes] + list(geometry.axes)
         shape = [geometry.shape[axis] for axis in self.order]
         # Rows of a batch make one grid where only rows are stepped, unless their coefficients differ.
-        self.lines = dims == 1 and ndim > 1 and not self.table.varies
-        inner = dims + self.lines
+        lines = dims == 1 and ndim > 1 and not varies
+        inner = dims + lines
         self.batch = shape[: ndim - inner]
         grids = int(np.prod(self.batch, dtype=np.int64))
         cells = (1,) * (3 - inner) + tuple(shape[ndim - inner :])
         wraps = [layers[0][0].source == "wrap" if layers[0] else True for layers in geometry.ghosts]
         widths = (0,) * (3 - dims) + tuple(geometry.widths)
-        self.frame = Frame(grids, cells, dims, (False,) * (3 - dims) + tuple(wraps), widths, self.program)  # type: ignore
-        self.sweep, self.stages = sweep(plan.compute), stages(self.program)
+        self.frame = Frame(grids, cells, dims, (False,) * (3 - dims) + tuple(wraps), widths, program)  # type: ignore
+        self.sweep, self.stages = sweep(compute), stages(program)
         self.rules = self._rules()
-        self.pointwise = [_rows_of(function, plan.compute) for function in plan.update.pointwise]
-        self.functions = np.array([rows.address for rows in self.pointwise], np.int64)
-        self.dt = np.array([plan.dt]).astype(plan.compute)
-        self.read = [0, *self.table.fields, *(() if geometry.mask is None else (geometry.mask,))]
+        self.faces = np.array(
+            [
+                *((axis, program.mask, -1, place) for axis, place in program.open_places.items()),
+                *(
+                    (mean.axis, program.buffers + mean.given, mean.slot, place)
+                    for mean, place in program.mean_places.items()
+                ),
+            ],
+            np.int64,
+        ).reshape(-1, len(Face))
+        row_bytes = self.frame.shape[2] * self.frame.itemsize
+        size = math.prod(geometry.shape) * self.frame.itemsize
+        self.streams = size >= STREAM_BYTES and row_bytes % host.vector_bytes() == 0
+        self.schedules: dict[tuple[int, int], list[Pass]] = {}
         self.job = self._job()
-        self.cell_bytes = self.frame.cell_bytes
 
     def _job(self) -> Array:
         """What every call tells the sweep."""
@@ -108,19 +127,17 @@ class Prepared:
         job[Job.PLANES : Job.CELLS + 1] = self.frame.shape
         job[Job.WIDTHS : Job.WIDTHS + 3] = self.frame.widths
         job[Job.BUFFERS], job[Job.FIELDS], job[Job.POINTWISE] = program.buffers, program.fields, program.pointwise
-        job[Job.SCRATCH], job[Job.MASKED] = program.scratch, program.masked
-        if self.constants is not None:
-            job[Job.COEFFICIENTS] = self.constants.ctypes.data
+        job[Job.MASK], job[Job.MASKED], job[Job.FACE_COUNT] = program.mask, program.masked, len(self.faces)
         first = 3 - self.frame.dims
         job[Job.HELD] = sum(
             1 << 2 * (first + axis) + side
-            for axis, pair in enumerate(self.plan.geometry.held)
+            for axis, pair in enumerate(self.geometry.held)
             for side, held in enumerate(pair)
             if held
         )
         for place, array in zip(
-            (Job.SOURCES, Job.SCALES, Job.OFFSETS, Job.STAGES, Job.FUNCTIONS, Job.DT),
-            (*self.rules, self.stages, self.functions, self.dt),
+            (Job.SOURCES, Job.SCALES, Job.OFFSETS, Job.STAGES, Job.FACES),
+            (*self.rules, self.stages, self.faces),
             strict=True,
         ):
             job[place] = array.ctypes.data
@@ -129,11 +146,11 @@ class Prepared:
     def _rules(self) -> tuple[Array, Array, Array]:
         """Sources of ghosts, counted from the wall, scales and offsets: [kind, axis, side, layer]."""
         source = np.zeros((len(Table), 3, 2, LAYERS), np.int64)
-        scale = np.ones((len(Table), 3, 2, LAYERS), self.plan.compute)
+        scale = np.ones((len(Table), 3, 2, LAYERS), self.compute)
         # x * 1 + (-0) is x to the last bit, also for x = -0.
         offset = np.full_like(scale, -0.0)
         first = 3 - self.frame.dims
-        for j, pair in enumerate(self.plan.geometry.ghosts):
+        for j, pair in enumerate(self.geometry.ghosts):
             n = self.frame.shape[first + j]
             for side, layers in enumerate(pair):
                 for m, rule in enumerate(layers):
@@ -145,14 +162,44 @@ class Prepared:
                         scale[(Table.CELLS, *place)], offset[(Table.CELLS, *place)] = rule.scale, rule.offset
         return source, scale, offset
 
+    def passes(self, steps: int, workers: int) -> list[Pass]:
+        """The passes for so many steps and threads."""
+        found = self.schedules.get((steps, workers))
+        if found is None:
+            found = passes(self.frame, steps, workers)
+            if len(self.schedules) < KEPT:
+                self.schedules[steps, workers] = found
+        return found
+
+
+class Prepared:
+    """A plan: the ground that it shares with others, and its numbers."""
+
+    def __init__(self, plan: StepPlan) -> None:
+        self.plan = plan
+        geometry = plan.geometry
+        with np.errstate(all="ignore"):  # of numbers too large for the dtype, as the plain executor takes them
+            program, self.table = program_of(plan)
+            key, varies = (id(geometry), program), self.table.varies
+            self.ground = _remembered(_grounds, key, lambda: Ground(geometry, plan.compute, program, varies))
+            self.constants = None if varies else self._coefficients(())
+        self.pointwise = [_rows_of(function, plan.compute) for function in plan.update.pointwise]
+        self.functions = np.array([rows.address for rows in self.pointwise], np.int64)
+        self.dt = np.array([plan.dt]).astype(plan.compute)
+        self.read = [0, *self.table.fields, *(() if geometry.mask is None else (geometry.mask,))]
+        self.job = self.ground.job.copy()
+        self.job[Job.FUNCTIONS], self.job[Job.DT] = self.functions.ctypes.data, self.dt.ctypes.data
+        if self.constants is not None:
+            self.job[Job.COEFFICIENTS] = self.constants.ctypes.data
+
     def passes(self, workers: int) -> list[Pass]:
         """The passes for so many threads."""
-        return passes(self.frame, self.plan.steps, workers)
+        return self.ground.passes(self.plan.steps, workers)
 
     def run(self, arrays: tuple[Array, ...], out: Array, workers: int) -> None:
         """All passes, from u to out."""
-        schedule = self.passes(workers)
-        target = np.empty([out.shape[axis] for axis in self.order], out.dtype) if self.moved else out
+        schedule, ground = self.passes(workers), self.ground
+        target = np.empty([out.shape[axis] for axis in ground.order], out.dtype) if ground.moved else out
         keep: list[Any] = []  # what the job's addresses point to
         entries = np.array([self._entry(arrays[operand], keep) for operand in self.read], np.int64)
         job = self.job.copy()
@@ -171,20 +218,22 @@ class Prepared:
                 result = target.ctypes.data if (len(schedule) - index) % 2 else address
                 job[Job.PITCH], job[Job.PLANE_PITCH] = one.layout.pitch, one.layout.plane_pitch
                 job[Job.BASE], job[Job.SIZE], job[Job.OUT] = one.layout.base, one.layout.size, result
+                job[Job.STREAM] = ground.streams and result % target.dtype.itemsize == 0
                 self._run(one, job.ctypes.data, workers)
         finally:
             if spare is not None:
                 workspace.give_back(spare)
-        if self.moved:
-            np.copyto(out, target.transpose(np.argsort(self.order)))
+        if ground.moved:
+            np.copyto(out, target.transpose(np.argsort(ground.order)))
 
     def _run(self, one: Pass, job: int, workers: int) -> None:
-        size = one.layout.size * self.cell_bytes
+        size = one.layout.size * self.ground.frame.cell_bytes
+        compute = self.ground.sweep
 
         def part(first: int, end: int) -> None:
             buffer = workspace.take(size)
             try:
-                self.sweep(job, one.address, first, end, buffer.address)
+                compute(job, one.address, first, end, buffer.address)
             finally:
                 workspace.give_back(buffer)
 
@@ -193,7 +242,7 @@ class Prepared:
     def _coefficients(self, arrays: tuple[Array, ...]) -> Array:
         """The table of coefficients, a row for each grid whose coefficients differ."""
         columns = [column(arrays) for column in self.table.columns]
-        count = self.frame.grids if self.table.varies else 1
+        count = self.ground.frame.grids if self.table.varies else 1
         result = np.empty((count, max(1, len(columns))), self.plan.compute)
         for place, column in enumerate(columns):
             result[:, place] = column
@@ -203,18 +252,19 @@ class Prepared:
         """Where an array lies, as (planes, rows, cells) of grids over which it is broadcast."""
         shape = self.plan.geometry.shape
         whole = array if array.shape == shape else np.broadcast_to(array, shape)
-        strides = [whole.strides[axis] for axis in self.order]
-        inner = len(strides) - len(self.batch)
+        strides = [whole.strides[axis] for axis in self.ground.order]
+        batch = self.ground.batch
+        inner = len(strides) - len(batch)
         offsets = FIRST
-        for n, stride in zip(self.batch, strides, strict=False):
+        for n, stride in zip(batch, strides, strict=False):
             offsets = (offsets[:, None] + np.arange(n) * stride).reshape(-1)
         keep.append(offsets)
-        return [array.ctypes.data, offsets.ctypes.data, *[0] * (3 - inner), *strides[len(self.batch) :]]
+        return [array.ctypes.data, offsets.ctypes.data, *[0] * (3 - inner), *strides[len(batch) :]]
 
     def _entry_of(self, address: int, itemsize: int, keep: list[Any]) -> list[int]:
         """The same of a contiguous field."""
-        planes, rows, cells = self.frame.shape
+        planes, rows, cells = self.ground.frame.shape
         strides = [rows * cells * itemsize, cells * itemsize, itemsize]
-        offsets = np.arange(self.frame.grids) * (planes * strides[0])
+        offsets = np.arange(self.ground.frame.grids) * (planes * strides[0])
         keep.append(offsets)
         return [address, offsets.ctypes.data, *strides]

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from spectralops._cpu.stencil.emit import Emitter, Value
-from spectralops._cpu.stencil.program import GRID, ITSELF, NUMBER, Flux, Program, Transport
+from spectralops._cpu.stencil.program import GRID, ITSELF, NUMBER, Flux, Mean, Program, Transport
 
 __all__ = ["Formula"]
 
@@ -47,8 +47,8 @@ class Formula:
     """Values of one stage, read by the functions that its maker passes.
 
     `number(slot)` is a coefficient; `cell(cell)` a value of u, `field(place, cell)` of a coefficient field,
-    `inside(cell)` of the mask, `rate(place, cell)` of a pointwise term times dt. `before` may hold what :meth:`carried`
-    gave for the cells before these.
+    `inside(cell)` and `is_open(axis, face)` of the mask, `mean(mean, face)` of what is made of a field, `rate(place,
+    cell)` of a pointwise term times dt. `before` may hold what :meth:`carried` gave for the cells before these.
     """
 
     def __init__(
@@ -59,13 +59,22 @@ class Formula:
         cell: Callable[[Cell], Value],
         field: Callable[[int, Cell], Value],
         inside: Callable[[Cell], Value],
+        is_open: Callable[[int, Cell], Value],
+        mean: Callable[[Mean, Cell], Value],
         rate: Callable[[int, Cell], Value],
     ) -> None:
         self.before: dict[Any, Value] = {}
         self.e = emitter
         self.program = program
         self.number = number
-        self.read: dict[str, Callable[..., Value]] = {"u": cell, "field": field, "inside": inside, "rate": rate}
+        self.read: dict[str, Callable[..., Value]] = {
+            "u": cell,
+            "field": field,
+            "inside": inside,
+            "open": is_open,
+            "mean": mean,
+            "rate": rate,
+        }
         self.known: dict[Any, Value] = {}
         self.tiny = float(np.finfo(program.dtype).tiny)
 
@@ -128,7 +137,7 @@ class Formula:
     @_once
     def open(self, axis: int, face: Cell) -> Value:
         """Whether the mask lets a face through."""
-        return self.inside(face) & self.inside(_next(face, axis))
+        return self.read["open"](axis, face)
 
     def opened(self, axis: int, face: Cell, value: Value) -> Value:
         """The value, or 0 where the face is closed."""
@@ -152,15 +161,15 @@ class Formula:
         return self.opened(axis, face, above - self.of(kind, face))
 
     @_once
-    def mean(self, place: int, axis: int, face: Cell, slot: int) -> Value:
-        """Sum of a field on either side of a face, times a factor."""
-        return (self.field(place, face) + self.field(place, _next(face, axis))) * self.number(slot)
+    def mean(self, part: Flux | Transport, face: Cell) -> Value:
+        """Sum of a part's field on either side of a face, times a factor."""
+        return self.read["mean"](Mean(part.given, part.axis, part.slot), face)
 
     @_once
     def diffusion(self, part: Flux, face: Cell) -> Value:
         """Diffusive flux across a face."""
         axis = part.axis
-        conductance = self.mean(part.given, axis, face, part.slot) if part.given >= 0 else self.number(part.slot)
+        conductance = self.mean(part, face) if part.given >= 0 else self.number(part.slot)
         flux = (self.of(U, _next(face, axis)) - self.of(U, face)) * conductance
         return self.opened(axis, face, flux)
 
@@ -213,7 +222,7 @@ class Formula:
         """Advective flux across a face."""
         factor = self.number(one.slot)
         if one.given >= 0:
-            factor = self.mean(one.given, one.axis, face, one.slot)
+            factor = self.mean(one, face)
         elif one.given == GRID:
             factor = self.number(one.slot + 1)
         above = _next(face, one.axis)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum, auto
 
-__all__ = ["Array", "Flag", "Item", "Job", "Record", "Table", "Wall"]
+__all__ = ["HELD", "LAYERS", "Array", "Face", "Flag", "Item", "Job", "Record", "Table", "Wall"]
 
 
 class Place(IntEnum):
@@ -38,12 +38,15 @@ class Job(Place):
     BUFFERS = auto()  # copies of u in scratch memory, before the fields, before what pointwise functions return
     FIELDS = auto()
     POINTWISE = auto()
-    SCRATCH = auto()  # all of these; the mask lies behind them
+    MASK = auto()  # its place behind these
     MASKED = auto()
+    FACES = auto()  # address of what is made for them
+    FACE_COUNT = auto()
     HELD = auto()  # bits of sides
     STAGES = auto()  # addresses of the functions that compute rows
     FUNCTIONS = auto()  # addresses of the pointwise ones
     DT = auto()  # address
+    STREAM = auto()  # whether the result goes past the caches
 
 
 class Array(Place):
@@ -54,6 +57,15 @@ class Array(Place):
     PLANE = auto()
     ROW = auto()
     CELL = auto()
+
+
+class Face(Place):
+    """Of values at the faces of an axis, made from a field when that is loaded; the slot -1 makes bits of a mask."""
+
+    AXIS = auto()
+    SOURCE = auto()
+    SLOT = auto()
+    TARGET = auto()
 
 
 class Item(Place):
@@ -104,10 +116,18 @@ class Flag(IntEnum):
     HIGH_PLANE = 2
     LOW_ROW = 4
     HIGH_ROW = 8
+    LOW_CELL = 16
+    HIGH_CELL = 32
     HELD_LOW_PLANE = 64
     HELD_HIGH_PLANE = 128
     HELD_LOW_ROW = 256
     HELD_HIGH_ROW = 512
+    HELD_LOW_CELL = 1024
+    HELD_HIGH_CELL = 2048
+
+
+# From the flag of a wall to that of its held cells: bits to shift.
+HELD = 6
 
 
 class Table(Place):
@@ -118,4 +138,5 @@ class Table(Place):
     MASK = auto()
 
 
+# Ghosts on one side of an axis at most.
 LAYERS = 3

@@ -12,12 +12,11 @@ if TYPE_CHECKING:
     from spectralops._plans.schemes import Weight
     from spectralops._plans.steps import StepPlan
 
-__all__ = ["GRID", "ITSELF", "NUMBER", "Added", "Flux", "Program", "Tap", "Transport", "program_of"]
+__all__ = ["GRID", "ITSELF", "NUMBER", "Added", "Flux", "Mean", "Program", "Tap", "Transport", "program_of"]
 
 Array = np.ndarray[Any, Any]
 # What a coefficient is: one number, one for each grid, or u itself; from 0 on: the place of a field.
 NUMBER, GRID, ITSELF = -1, -2, -3
-STAGES = {"euler": 1, "rk2": 2, "ssprk3": 3, "rk4": 4}
 # Fields in the scratch memory of a tile: u and the values of stages that later ones read, for rk4 also their sum.
 BUFFERS = {"euler": 2, "rk2": 2, "ssprk3": 3, "rk4": 4}
 # Roughly the operations of one transport in a cell.
@@ -63,14 +62,24 @@ class Added:
 
 
 @dataclass(frozen=True, slots=True)
+class Mean:
+    """The sum of a field on both sides of the faces of an axis, times the coefficient in a slot."""
+
+    given: int
+    axis: int
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
-    """The structure of a step; equal programs share their compiled code.
+    """The structure of a step, whose stages are levels; equal programs share their compiled code.
 
     Axes are those of a grid seen as (planes, rows, cells), of which the last ones are stepped.
     """
 
     dtype: str
     integrator: str
+    stages: int
     center: int | None
     taps: tuple[Tap, ...]
     fluxes: tuple[Flux, ...]
@@ -82,14 +91,25 @@ class Program:
     numbers: int
 
     @property
-    def stages(self) -> int:
-        """Levels of one step."""
-        return STAGES[self.integrator]
-
-    @property
     def buffers(self) -> int:
         """Copies of u in scratch memory."""
         return BUFFERS[self.integrator]
+
+    @property
+    def open_places(self) -> dict[int, int]:
+        """Places in scratch memory of the bits that say which faces are open, by axis."""
+        axes = {part.axis for part in self.fluxes} | {one.axis for one in self.transport} if self.masked else set()
+        return {axis: self.mask + 1 + k for k, axis in enumerate(sorted(axes))}
+
+    @property
+    def mean_places(self) -> dict[Mean, int]:
+        """Places of the means of fields at faces, which do not change from level to level."""
+        found = [Mean(part.given, part.axis, part.slot) for part in self.fluxes if part.given >= 0]
+        found += [
+            Mean(one.given, one.axis, one.slot) for one in self.transport if one.form == "flux" and one.given >= 0
+        ]
+        behind = self.mask + self.masked + len(self.open_places)
+        return {mean: behind + k for k, mean in enumerate(dict.fromkeys(found))}
 
     @property
     def operations(self) -> int:
@@ -100,7 +120,12 @@ class Program:
 
     @property
     def scratch(self) -> int:
-        """Fields of numbers in scratch memory: copies of u, coefficients, and what pointwise functions return."""
+        """Fields in scratch memory: u, coefficients, what pointwise functions return, the mask, open faces, means."""
+        return self.mask + self.masked + len(self.open_places) + len(self.mean_places)
+
+    @property
+    def mask(self) -> int:
+        """Place of the mask in scratch memory."""
         return self.buffers + self.fields + self.pointwise
 
 
@@ -120,7 +145,7 @@ class Coefficients:
         return len(self.columns) - 1
 
     def number_column(self, value: float) -> int:
-        rounded = np.array([value]).astype(self.plan.compute)
+        rounded = self.number(value)
         return self.add(lambda arrays: rounded)
 
     def weight_column(self, weight: Weight, plus: float = 0.0) -> int:
@@ -201,6 +226,7 @@ def program_of(plan: StepPlan) -> tuple[Program, Coefficients]:
     program = Program(
         plan.compute,
         plan.integrator,
+        plan.stages,
         center,
         tuple(taps),
         tuple(fluxes),

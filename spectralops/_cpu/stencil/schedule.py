@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from spectralops._cpu.stencil.layout import Flag, Record, Wall
+from spectralops._cpu.stencil.layout import HELD, Record
 
-__all__ = ["schedule"]
+__all__ = ["reach", "schedule"]
 
 Array = np.ndarray[Any, Any]
 Three = tuple[int, int, int]
@@ -25,39 +25,39 @@ BUFFERS = {
 
 @lru_cache(maxsize=64)
 def schedule(
-    integrator: str, stages: int, levels: int, extent: Three, widths: Three, walls: int, block: tuple[int, int]
+    integrator: str, stages: int, levels: int, extent: Three, widths: Three, walls: int, block: Three, lanes: int
 ) -> Array:
-    """Records of a tile of `extent` cells with the given walls, in blocks of so many planes and rows.
+    """Records of a tile of `extent` cells with the given walls, in blocks of so many planes, rows and cells.
 
-    Level 0 is what is loaded. Blocks as large as the tile keep no level behind another: then an axis may wrap around
-    inside the tile.
+    Level 0 is what is loaded. Along an axis that a block spans, no level lags behind another: such an axis may wrap
+    around inside the tile. Cells lag by whole vectors, so that vectors neither straddle lines nor run into a neighbour.
     """
-    planes, rows, cells = extent
-    whole = block[0] >= planes and block[1] >= rows
-    lags = (0, 0) if whole else widths[:2]
-    counts = [-(-(n + levels * lag) // b) for n, lag, b in zip(extent, lags, block, strict=False)]
-    kz, ky, t = (index.ravel() for index in np.indices((*counts, levels + 1)))
+    lags = [0 if b >= n else w for b, n, w in zip(block, extent, widths, strict=True)]
+    lags[2] = -(-lags[2] // lanes) * lanes
+    counts = [-(-(n + levels * lag) // b) for n, lag, b in zip(extent, lags, block, strict=True)]
+    kz, ky, kx, t = (index.ravel() for index in np.indices((*counts, levels + 1)))
+    far = reach(levels, widths, lanes)
 
-    def bounds(k: Array, axis: int, low: int, high: int) -> tuple[Array, Array]:
-        """First and end of the rows (or planes) of a block at its level."""
+    def bounds(k: Array, axis: int) -> tuple[Array, Array]:
+        """First and end of the planes, rows or cells of a block at its level."""
         first = k * block[axis] - t * lags[axis]
-        end = np.minimum(first + block[axis], extent[axis] - (0 if walls & high else t * widths[axis]))
-        return np.maximum(first, 0 if walls & low else t * widths[axis]), end
+        # Where there is no wall: what the levels to come look at beyond the cells of the result.
+        left = far[axis] - (levels - t) * widths[axis]
+        end = np.minimum(first + block[axis], extent[axis] - (0 if walls & 2 << 2 * axis else left))
+        if axis == 2:
+            left = np.where(t < levels, left // lanes * lanes, left)
+        return np.maximum(first, 0 if walls & 1 << 2 * axis else left), end
 
-    p0, p1 = bounds(kz, 0, Wall.LOW_PLANE, Wall.HIGH_PLANE)
-    j0, j1 = bounds(ky, 1, Wall.LOW_ROW, Wall.HIGH_ROW)
+    spans = [bounds(k, axis) for axis, k in enumerate((kz, ky, kx))]
     flags = np.zeros(len(t), np.int64)
-    for axis, first, end, low, high in (
-        (0, p0, p1, Flag.LOW_PLANE, Flag.HIGH_PLANE),
-        (1, j0, j1, Flag.LOW_ROW, Flag.HIGH_ROW),
-    ):
+    for axis, (first, end) in enumerate(spans):
+        low, high = 1 << 2 * axis, 2 << 2 * axis
         at_low, at_high = walls & low and first == 0, walls & high and end == extent[axis]
         near = min(widths[axis], extent[axis])
         if near:
-            flags |= np.where(walls & low and (first < near) & (near <= end), int(low), 0)
-            flags |= np.where(at_high, int(high), 0)
-        held = Flag.HELD_LOW_PLANE if axis == 0 else Flag.HELD_LOW_ROW
-        flags |= np.where(at_low, int(held), 0) | np.where(at_high, 2 * int(held), 0)
+            flags |= np.where(walls & low and (first < near) & (near <= end), low, 0)
+            flags |= np.where(at_high, high, 0)
+        flags |= np.where(at_low, low << HELD, 0) | np.where(at_high, high << HELD, 0)
     pairs = np.array(BUFFERS[integrator])
     pair = pairs[(t - 1) % len(pairs)]
     records = np.empty((len(t), len(Record)), np.int64)
@@ -65,9 +65,13 @@ def schedule(
     records[:, Record.SOURCE] = pair[:, 0]
     records[:, Record.TARGET] = np.where(t == 0, 0, np.where(t == levels, -1, pair[:, 1]))
     records[:, Record.FLAGS] = flags
-    records[:, Record.P0], records[:, Record.P1], records[:, Record.J0], records[:, Record.J1] = p0, p1, j0, j1
-    records[:, Record.I0] = 0 if walls & Wall.LOW_CELL else t * widths[2]
-    records[:, Record.I1] = cells - (0 if walls & Wall.HIGH_CELL else t * widths[2])
-    records = np.ascontiguousarray(records[(p0 < p1) & (j0 < j1)])
+    records[:, Record.P0 :] = np.stack([bound for span in spans for bound in span], 1)
+    records = np.ascontiguousarray(records[np.all([first < end for first, end in spans], 0)])
     records.setflags(write=False)
     return records
+
+
+def reach(levels: int, widths: Three, lanes: int) -> Three:
+    """Cells of its neighbours that a tile needs on each side, whole vectors of them along rows."""
+    planes, rows, cells = (levels * width for width in widths)
+    return planes, rows, -(-cells // lanes) * lanes

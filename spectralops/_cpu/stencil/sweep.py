@@ -5,16 +5,19 @@ It knows nothing of the terms of a step: one per dtype is compiled, which calls 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from spectralops._cpu.stencil.emit import Emitter, Tables, Value
-from spectralops._cpu.stencil.layout import LAYERS, Array, Flag, Item, Job, Record, Table, Wall
+from spectralops._cpu.stencil.layout import LAYERS, Array, Face, Flag, Item, Job, Record, Table
 
 __all__ = ["emit_sweep"]
 
-GHOSTS = Flag.LOW_PLANE | Flag.HIGH_PLANE | Flag.LOW_ROW | Flag.HIGH_ROW
+LINE_BYTES = 64
+ROW_GHOSTS = Flag.LOW_PLANE | Flag.HIGH_PLANE | Flag.LOW_ROW | Flag.HIGH_ROW
+COLUMN_GHOSTS = Flag.LOW_CELL | Flag.HIGH_CELL
 
 
 def emit_sweep(e: Emitter) -> None:
@@ -24,6 +27,7 @@ def emit_sweep(e: Emitter) -> None:
     _emit_column_ghosts(e)
     _emit_row_ghosts(e)
     _emit_hold(e)
+    _emit_faces(e)
     _emit_load_block(e)
     _emit_level(e)
     with e.function("sweep", "qqiii", private=False) as (job, items, first, last, address):
@@ -34,6 +38,8 @@ def emit_sweep(e: Emitter) -> None:
             with e.loop(0, count) as k:
                 arguments = (job, item, e.shift(e.pointer(records, "q"), k * len(Record)), scratch)
                 _emit_record(e, arguments)
+        with e.when(Tables(e, job)[Job.STREAM] > 0):
+            e.fence()
 
 
 def _emit_record(e: Emitter, arguments: tuple[Value, ...]) -> None:
@@ -45,23 +51,28 @@ def _emit_record(e: Emitter, arguments: tuple[Value, ...]) -> None:
 def _emit_load_block(e: Emitter) -> None:
     """Define ``load(job, item, record, scratch)``: a block of u, of all fields and of the mask, with their ghosts."""
     with e.function("load", "qqqf") as (job, item, record, scratch):
-        j, i, r = Tables(e, job), Tables(e, item), Tables(e, record)
+        j, r = Tables(e, job), Tables(e, record)
         size, base, first = j[Job.SIZE], j[Job.BASE], j[Job.BUFFERS]
         arrays = e.pointer(j[Job.ARRAYS], "q")
-        block = tuple(r[place] for place in (Record.P0, Record.P1, Record.J0, Record.J1))
 
         def load(entry: Any, start: Value, table: Table) -> None:
             name = "load_mask" if table == Table.MASK else "load_numbers"
-            e.call(name, job, item, e.shift(arrays, entry * len(Array)), start, *block)
-            arguments = (job, item, start, *block)
-            e.call("column_ghosts", *arguments, i[Item.WALLS], e.integer(int(table)))
-            e.call("row_ghosts", *arguments, r[Record.FLAGS], e.integer(int(table)))
+            e.call(name, job, item, record, e.shift(arrays, entry * len(Array)), start)
+            _emit_ghosts(e, (job, item, record, start), r[Record.FLAGS], table)
 
         load(0, e.shift(scratch, base), Table.CELLS)
         with e.loop(0, j[Job.FIELDS]) as k:
             load(k + 1, e.shift(scratch, (first + k) * size + base), Table.FIELDS)
         with e.when(j[Job.MASKED] > 0):
-            load(j[Job.FIELDS] + 1, e.shift(scratch, size * j[Job.SCRATCH] + base), Table.MASK)
+            load(j[Job.FIELDS] + 1, e.shift(scratch, size * j[Job.MASK] + base), Table.MASK)
+        e.call("faces", job, item, record, scratch)
+
+
+def _emit_ghosts(e: Emitter, arguments: tuple[Value, ...], flags: Value, table: Table) -> None:
+    """Renew the ghosts that a block feeds."""
+    for name, some in (("column_ghosts", COLUMN_GHOSTS), ("row_ghosts", ROW_GHOSTS)):
+        with e.when((flags & some) > 0):
+            e.call(name, *arguments, e.integer(int(table)))
 
 
 def _emit_level(e: Emitter) -> None:
@@ -69,7 +80,7 @@ def _emit_level(e: Emitter) -> None:
     with e.function("level", "qqqf") as (job, item, record, scratch):
         j, i, r = Tables(e, job), Tables(e, item), Tables(e, record)
         size, pitch, plane_pitch = j[Job.SIZE], j[Job.PITCH], j[Job.PLANE_PITCH]
-        coefficients = e.pointer(j[Job.COEFFICIENTS] + i[Item.GRID] * j[Job.COEFFICIENT_BYTES])
+        coefficients = _coefficients(e, j, i)
         target, flags = r[Record.TARGET], r[Record.FLAGS]
         exact = target < 0
         p0, p1, j0, j1, i0 = (r[p] for p in (Record.P0, Record.P1, Record.J0, Record.J1, Record.I0))
@@ -87,14 +98,27 @@ def _emit_level(e: Emitter) -> None:
             s = e.shift(source, place)
             with e.loop(0, j[Job.POINTWISE]) as k:
                 _emit_pointwise(e, j, k, scratch, s, place, count, n)
-            e.call_address(rows, job, coefficients, scratch, place, s, to, out_pitch, count, n, e.select(exact, 1, 0))
+
+            def compute(first: Value, length: Value, kind: Value, at: tuple[Value, ...] = (place, s, to)) -> None:
+                inside, read, written = at
+                starts = (inside + first, e.shift(read, first), e.shift(written, first))
+                e.call_address(rows, job, coefficients, scratch, *starts, out_pitch, count, length, kind)
+
+            def streamed(to: Value = to, compute: Callable[[Value, Value, Value], None] = compute) -> None:
+                # Up to the first place that is a multiple of a vector's size, then vectors past the caches.
+                ahead = (e.address(to) * -1) & (e.lanes * e.bytes - 1)
+                head = e.least(ahead >> int(math.log2(e.bytes)), n)
+                with e.when(head > 0):
+                    compute(e.integer(0), head, e.integer(1))
+                with e.when(head < n):
+                    compute(head, n - head, e.integer(2))
+
+            whole = partial(compute, e.integer(0), n, e.select(exact, 1, 0))
+            e.either(exact & (j[Job.STREAM] > 0), streamed, whole)
             with e.when(j[Job.HELD] > 0):
                 e.call("hold", job, item, record, p, s, to, out_pitch)
         with e.when(target >= 0):
-            block = (job, item, e.shift(inner, j[Job.BASE]), p0, p1, j0, j1)
-            e.call("column_ghosts", *block, i[Item.WALLS], e.integer(int(Table.CELLS)))
-            with e.when((flags & GHOSTS) > 0):
-                e.call("row_ghosts", *block, flags, e.integer(int(Table.CELLS)))
+            _emit_ghosts(e, (job, item, record, e.shift(inner, j[Job.BASE])), flags, Table.CELLS)
 
 
 def _emit_pointwise(
@@ -110,11 +134,14 @@ def _emit_pointwise(
 
 
 def _emit_load(e: Emitter) -> None:
-    """Define ``load_numbers(job, item, array, start, p0, p1, j0, j1)``: cells of the grid to scratch memory."""
+    """Define ``load_numbers(job, item, record, array, start)``: cells of the grid to scratch memory."""
 
-    def copy(target: Value, source: Value, step: Value, count: Value) -> None:
+    def copy(target: Value, source: Value, step: Value, count: Value, ahead: Value) -> None:
         def whole() -> None:
             e.copy(e.bytes_at(target), e.pointer(source, "b"), count * e.bytes)
+            # What the next block of rows will load arrives while levels are computed.
+            with e.loop(0, count * e.bytes, LINE_BYTES) as k:
+                e.prefetch(source + ahead + k)
 
         def scattered() -> None:
             with e.loop(0, count) as k:
@@ -128,34 +155,39 @@ def _emit_load(e: Emitter) -> None:
 def _emit_load_mask(e: Emitter) -> None:
     """Define ``load_mask``: the same of bytes, which become numbers with all bits set, or none."""
 
-    def copy(target: Value, source: Value, step: Value, count: Value) -> None:
-        with e.loop(0, count) as k:
+    def copy(target: Value, source: Value, step: Value, count: Value, _: Value) -> None:
+        # Whole vectors where bytes lie side by side.
+        whole = e.select(step.equals(1), count - (e.lanes - 1), 0)
+        with e.loop(0, whole, e.lanes) as k:
+            e.store(target, k, e.masks_of(e.pointer(source + k, "b")))
+        with e.loop(e.after, count) as k:
             e.put(target, k, e.mask_of(e.scalar(e.pointer(source + k * step, "b"))))
 
     _emit_load_rows(e, "load_mask", copy)
 
 
-def _emit_load_rows(e: Emitter, name: str, copy: Callable[[Value, Value, Value, Value], None]) -> None:
-    with e.function(name, "qqqfiiii") as arguments:
-        job, item, entry, start, p0, p1, j0, j1 = arguments
-        j, i, a = Tables(e, job), Tables(e, item), Tables(e, entry)
+def _emit_load_rows(e: Emitter, name: str, copy: Callable[[Value, Value, Value, Value, Value], None]) -> None:
+    with e.function(name, "qqqqf") as (job, item, record, entry, start):
+        j, i, r, a = Tables(e, job), Tables(e, item), Tables(e, record), Tables(e, entry)
         n = j[Job.CELLS]
         origin = a[Array.ADDRESS] + e.scalar(e.pointer(a[Array.GRIDS], "q"), i[Item.GRID])
-        x = (i[Item.X] % n + n) % n
-        extent = i[Item.CELLS]
+        i0 = r[Record.I0]
+        x = ((i[Item.X] + i0) % n + n) % n
+        extent = r[Record.I1] - i0
         step = a[Array.CELL]
-        with e.loop(p0, p1) as p, e.loop(j0, j1) as row:
+        ahead = (r[Record.J1] - r[Record.J0]) * a[Array.ROW]
+        with e.loop(r[Record.P0], r[Record.P1]) as p, e.loop(r[Record.J0], r[Record.J1]) as row:
             z, y = (
                 ((i[first] + k) % j[count] + j[count]) % j[count]
                 for first, k, count in ((Item.Z, p, Job.PLANES), (Item.Y, row, Job.ROWS))
             )
             line = origin + z * a[Array.PLANE] + y * a[Array.ROW]
-            to = e.shift(start, p * j[Job.PLANE_PITCH] + row * j[Job.PITCH])
+            to = e.shift(start, p * j[Job.PLANE_PITCH] + row * j[Job.PITCH] + i0)
             # Parts of a row that wraps around.
             with e.loop(e.integer(0) - x, extent, n) as first:
                 begin = e.select(first < 0, 0, first)
                 length = e.least(extent - begin, n - (begin - first))
-                copy(e.shift(to, begin), line + (begin - first) * step, step, length)
+                copy(e.shift(to, begin), line + (begin - first) * step, step, length, ahead)
 
 
 class _Rules:
@@ -191,12 +223,13 @@ def _ghost(extent: Value, high: int, layer: Value) -> Value:
 
 
 def _emit_column_ghosts(e: Emitter) -> None:
-    """Define ``column_ghosts(job, item, start, p0, p1, j0, j1, walls, table)``: ghosts at the ends of rows."""
-    with e.function("column_ghosts", "qqfiiiiii") as (job, item, start, p0, p1, j0, j1, walls, table):
-        j, i, rules = Tables(e, job), Tables(e, item), _Rules(e, job, table)
+    """Define ``column_ghosts(job, item, record, start, table)``: ghosts at the ends of rows."""
+    with e.function("column_ghosts", "qqqfi") as (job, item, record, start, table):
+        j, i, r, rules = Tables(e, job), Tables(e, item), Tables(e, record), _Rules(e, job, table)
+        p0, p1, j0, j1 = (r[place] for place in (Record.P0, Record.P1, Record.J0, Record.J1))
         pitch, plane_pitch, n = j[Job.PITCH], j[Job.PLANE_PITCH], i[Item.CELLS]
         for high in (0, 1):
-            with e.when((walls & (Wall.LOW_CELL << high)) > 0), e.loop(0, rules.layers(2)) as m:
+            with e.when((r[Record.FLAGS] & (Flag.LOW_CELL << high)) > 0), e.loop(0, rules.layers(2)) as m:
                 source, ghost = rules.source(2, high, m, n), _ghost(n, high, m)
                 scale, offset = (e.scalar(p) for p in rules.scale_and_offset(2, high, m))
 
@@ -223,12 +256,13 @@ def _emit_by_kind(
 
 
 def _emit_row_ghosts(e: Emitter) -> None:
-    """Define ``row_ghosts(job, item, start, p0, p1, j0, j1, flags, table)``: what the rows of a block feed.
+    """Define ``row_ghosts(job, item, record, start, table)``: what the rows of a block feed.
 
     Ghosts beyond a wall of rows or planes depend on rows near it only; flags say when the last of these is there.
     """
-    with e.function("row_ghosts", "qqfiiiiii") as (job, item, start, p0, p1, j0, j1, flags, table):
-        j, i, rules = Tables(e, job), Tables(e, item), _Rules(e, job, table)
+    with e.function("row_ghosts", "qqqfi") as (job, item, record, start, table):
+        j, i, r, rules = Tables(e, job), Tables(e, item), Tables(e, record), _Rules(e, job, table)
+        p0, p1, j0, j1 = (r[place] for place in (Record.P0, Record.P1, Record.J0, Record.J1))
         pitch, plane_pitch = j[Job.PITCH], j[Job.PLANE_PITCH]
         for axis, distance, extent, flag in (
             (1, pitch, i[Item.ROWS], Flag.LOW_ROW),
@@ -236,7 +270,7 @@ def _emit_row_ghosts(e: Emitter) -> None:
         ):
             first, last, other = (p0, p1, plane_pitch) if axis else (j0, j1, pitch)
             for high in (0, 1):
-                with e.when((flags & (flag << high)) > 0), e.loop(0, rules.layers(axis)) as m:
+                with e.when((r[Record.FLAGS] & (flag << high)) > 0), e.loop(0, rules.layers(axis)) as m:
                     places = (_ghost(extent, high, m) * distance, rules.source(axis, high, m, extent) * distance)
                     scale, offset = (e.everywhere(p, 0) for p in rules.scale_and_offset(axis, high, m))
 
@@ -247,10 +281,50 @@ def _emit_row_ghosts(e: Emitter) -> None:
                     ) -> None:
                         with e.loop(*bounds[:2]) as k:
                             target, source = (e.shift(start, k * bounds[2] + place) for place in places)
-                            with e.loop(0, i[Item.CELLS], e.lanes) as cell:
+                            with e.loop(r[Record.I0], r[Record.I1], e.lanes) as cell:
                                 e.store(target, cell, change(e.load(source, cell)))
 
                     _emit_by_kind(e, table, fill, partial(_affine, scale, offset))
+
+
+def _emit_faces(e: Emitter) -> None:
+    """Define ``faces(job, item, record, scratch)``: values at the faces above cells, from the cells on both sides.
+
+    A face that looks at what later blocks load is done again with these.
+    """
+    with e.function("faces", "qqqf") as (job, item, record, scratch):
+        j, i, r = Tables(e, job), Tables(e, item), Tables(e, record)
+        coefficients = _coefficients(e, j, i)
+        pitches = (j[Job.PLANE_PITCH], j[Job.PITCH], e.integer(1))
+        spans = [(r[Record.P0 + 2 * axis], r[Record.P1 + 2 * axis]) for axis in range(3)]
+        with e.loop(0, j[Job.FACE_COUNT]) as k:
+            f = Tables(e, e.shift(e.pointer(j[Job.FACES], "q"), k * len(Face)))
+            slot = f[Face.SLOT]
+            of_mask = slot < 0
+            source, target = (
+                e.shift(scratch, f[place] * j[Job.SIZE] + j[Job.BASE]) for place in (Face.SOURCE, Face.TARGET)
+            )
+            factor = e.everywhere(coefficients, e.select(of_mask, 0, slot))
+            for axis, pitch in enumerate(pitches):
+                with e.when(f[Face.AXIS].equals(axis)):
+                    # Of masks there are as many ghosts as of u, of other fields one.
+                    width = e.select(of_mask, j[Job.WIDTHS + axis], 1)
+                    first, end = spans[axis]
+                    low = (r[Record.FLAGS] & (Flag.LOW_PLANE << 2 * axis)) > 0
+                    around = (e.select(low, width * -1, first - width), end + width - 1)
+                    (p0, p1), (j0, j1), (i0, i1) = (around if n == axis else span for n, span in enumerate(spans))
+                    with e.loop(p0, p1) as p, e.loop(j0, j1) as row:
+                        line = p * pitches[0] + row * pitches[1]
+                        with e.loop(i0, i1, e.lanes) as cell:
+                            here, above = line + cell, line + cell + pitch
+                            value, other = e.load(source, here), e.load(source, above)
+                            bits = e.masked(value, e.load_bits(source, above))
+                            e.store(target, here, e.select(of_mask, bits, (value + other) * factor))
+
+
+def _coefficients(e: Emitter, j: Tables, i: Tables) -> Value:
+    """Where those of an item's grid lie."""
+    return e.pointer(j[Job.COEFFICIENTS] + i[Item.GRID] * j[Job.COEFFICIENT_BYTES])
 
 
 def _emit_hold(e: Emitter) -> None:
@@ -278,5 +352,5 @@ def _emit_hold(e: Emitter) -> None:
                 copy(k)
             with e.when(is_held(1, side, flags, Flag.HELD_LOW_ROW << side)):
                 copy(row)
-            with e.when(is_held(2, side, i[Item.WALLS], Wall.LOW_CELL << side)), e.loop(0, count) as k:
+            with e.when(is_held(2, side, flags, Flag.HELD_LOW_CELL << side)), e.loop(0, count) as k:
                 e.put(e.shift(to, k * out_pitch), column, e.scalar(e.shift(s, k * pitch), column))

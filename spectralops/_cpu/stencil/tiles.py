@@ -11,7 +11,8 @@ import numpy as np
 
 from spectralops._cpu.stencil.layout import Item
 from spectralops._cpu.stencil.program import Program
-from spectralops._cpu.stencil.schedule import schedule
+from spectralops._cpu.stencil.schedule import reach, schedule
+from spectralops._cpu.vector import host
 
 __all__ = ["Frame", "Layout", "Pass", "passes"]
 
@@ -33,6 +34,8 @@ FEW_LEVELS, MANY_OPERATIONS = 4, 60
 # Rows (and planes) of a level between two levels' turns; multiples of the four rows that kernels take at a time.
 BLOCK_ROWS = {2: 8, 3: 16}
 BLOCK_PLANES = 2
+# Scratch memory of a block of rows in two dimensions, which a core's nearest cache holds from level to level.
+NEAR_BYTES = 16 << 10
 # A tile is at least this many times longer than what a pass reaches beyond it: neighbours compute the rest twice.
 TILE_REACHES = {1: 16, 2: 16, 3: 8}
 
@@ -86,9 +89,13 @@ class Frame:
         return np.dtype(self.program.dtype).itemsize
 
     @property
+    def lanes(self) -> int:
+        return host.lanes(self.program.dtype)
+
+    @property
     def cell_bytes(self) -> int:
         """Scratch memory of a cell."""
-        return (self.program.scratch + self.program.masked) * self.itemsize
+        return self.program.scratch * self.itemsize
 
     def layout(self, extent: Three) -> Layout:
         return Layout.of_tile(extent, self.widths, self.itemsize)
@@ -113,7 +120,7 @@ def passes(frame: Frame, steps: int, workers: int) -> list[Pass]:
     size = frame.layout(frame.shape).size * frame.cell_bytes
     alone = frame.grids < workers and size >= CACHE_BYTES // SHARED_FRACTION
     if size <= CACHE_BYTES and not alone:
-        return [_pass(frame, steps, [[(0, n)] for n in frame.shape], frame.shape[:2])]
+        return [_pass(frame, steps, [[(0, n)] for n in frame.shape], frame.shape)]
     return list(_tiled(frame, steps, workers))
 
 
@@ -128,25 +135,33 @@ def _tiled(frame: Frame, steps: int, workers: int) -> Iterator[Pass]:
     dims, (planes, rows, n) = frame.dims, frame.shape
     for count in _parts(steps, _most_steps(frame)):
         levels = count * frame.program.stages
-        reach = [levels * width for width in frame.widths]
-        least = [TILE_REACHES[dims] * k for k in reach]
+        far = reach(levels, frame.widths, frame.lanes)
+        least = [TILE_REACHES[dims] * k for k in far]
         if dims == 2:
             # The window of all levels decides how long rows may be, then the tile how many there are.
-            depth = reach[1] + BLOCK_ROWS[dims]
+            depth = far[1] + BLOCK_ROWS[dims]
             parts = _count(n, max(least[2], CACHE_BYTES // (depth * frame.cell_bytes)))
-            length = -(-n // parts) + 2 * reach[2]
+            length = -(-n // parts) + 2 * far[2]
             tall = TILE_BYTES // (length * frame.cell_bytes)
         else:
-            depth = reach[0] + BLOCK_PLANES
-            slab = depth * (BLOCK_ROWS[dims] + 2 * reach[1]) * frame.cell_bytes
+            depth = far[0] + BLOCK_PLANES
+            slab = depth * (BLOCK_ROWS[dims] + 2 * far[1]) * frame.cell_bytes
             parts = _count(n, max(least[2], SHARED_BYTES // slab))
-            length = -(-n // parts) + 2 * reach[2]
-            tall = SHARED_BYTES // (depth * length * frame.cell_bytes) - 2 * reach[1]
+            length = -(-n // parts) + 2 * far[2]
+            tall = SHARED_BYTES // (depth * length * frame.cell_bytes) - 2 * far[1]
         bands = _count(rows, max(least[1], tall))
         if frame.grids * bands * parts < workers:
-            bands = max(bands, min(-(-workers // (frame.grids * parts)), rows // max(1, 2 * reach[1])))
+            bands = max(bands, min(-(-workers // (frame.grids * parts)), rows // max(1, 2 * far[1])))
         cuts = [[(0, planes)], _cuts(rows, bands), _cuts(n, parts)]
-        yield _pass(frame, count, cuts, (BLOCK_PLANES, BLOCK_ROWS[dims]))
+        yield _pass(frame, count, cuts, (BLOCK_PLANES, BLOCK_ROWS[dims], _block_cells(frame, levels)))
+
+
+def _block_cells(frame: Frame, levels: int) -> int:
+    """Cells of a row that a level computes before the next has its turn: a block's stay in the nearest cache."""
+    if frame.dims > 2 or levels == 1:
+        return frame.shape[2] + 2 * reach(levels, frame.widths, frame.lanes)[2]
+    cells = NEAR_BYTES // (BLOCK_ROWS[frame.dims] * frame.cell_bytes)
+    return max(1, cells // frame.lanes) * frame.lanes
 
 
 def _lines(frame: Frame, steps: int, workers: int) -> Iterator[Pass]:
@@ -155,12 +170,12 @@ def _lines(frame: Frame, steps: int, workers: int) -> Iterator[Pass]:
     height = CACHE_BYTES // (frame.layout((1, 1, n)).pitch * frame.cell_bytes)
     if height:
         bands = max(_count(rows, height), min(rows, -(-workers // frame.grids)))
-        yield _pass(frame, steps, [[(0, 1)], _cuts(rows, bands), [(0, n)]], (1, rows))
+        yield _pass(frame, steps, [[(0, 1)], _cuts(rows, bands), [(0, n)]], frame.shape)
         return
     for count in _parts(steps, _most_steps(frame)):
         reach = count * frame.program.stages * frame.widths[2]
         parts = _count(n, max(CACHE_BYTES // frame.cell_bytes, TILE_REACHES[1] * reach))
-        yield _pass(frame, count, [[(0, 1)], _cuts(rows, rows), _cuts(n, parts)], (1, 1))
+        yield _pass(frame, count, [[(0, 1)], _cuts(rows, rows), _cuts(n, parts)], (1, 1, n))
 
 
 def _count(n: int, most: int) -> int:
@@ -180,28 +195,27 @@ def _cuts(n: int, count: int) -> list[tuple[int, int]]:
     return [(n * k // count, n * (k + 1) // count) for k in range(count)]
 
 
-def _pass(frame: Frame, steps: int, cuts: list[list[tuple[int, int]]], block: tuple[int, int]) -> Pass:
+def _pass(frame: Frame, steps: int, cuts: list[list[tuple[int, int]]], block: Three) -> Pass:
     """A pass over tiles that are cut along each axis as said.
 
-    Ends of an axis are walls, except where it wraps around and is not the row itself, nor in one block.
+    Ends of an axis are walls, except where it wraps around and is not in one block.
     """
     program = frame.program
     levels = steps * program.stages
-    whole = block[0] >= frame.shape[0] and block[1] >= frame.shape[1]
+    far = reach(levels, frame.widths, frame.lanes)
     sides = []  # of each axis: (first, extent, walls) of its tiles
     for axis, ranges in enumerate(cuts):
-        reach = levels * frame.widths[axis]
         low, high = 1 << 2 * axis, 2 << 2 * axis
-        walled = not frame.periodic[axis] or (len(ranges) == 1 and (whole or axis == 2))
+        walled = not frame.periodic[axis] or (len(ranges) == 1 and block[axis] >= frame.shape[axis])
         tiles = []
         for first, end in ranges:
             # Where a tile would look beyond a wall it begins there, and computes a few of its neighbour's cells too.
-            walls = (low if walled and first <= reach else 0) | (
-                high if walled and end + reach >= frame.shape[axis] else 0
+            walls = (low if walled and first <= far[axis] else 0) | (
+                high if walled and end + far[axis] >= frame.shape[axis] else 0
             )
             first = 0 if walls & low else first
             end = frame.shape[axis] if walls & high else end
-            before, after = (0 if walls & side else reach for side in (low, high))
+            before, after = (0 if walls & side else far[axis] for side in (low, high))
             tiles.append((first - before, end - first + before + after, walls))
         sides.append(tiles)
     items, records = [], {}
@@ -212,7 +226,7 @@ def _pass(frame: Frame, steps: int, cuts: list[list[tuple[int, int]]], block: tu
                 key = (walls, extent)
                 if key not in records:
                     records[key] = schedule(
-                        program.integrator, program.stages, levels, extent, frame.widths, walls, block
+                        program.integrator, program.stages, levels, extent, frame.widths, walls, block, frame.lanes
                     )
                 found = records[key]
                 items.append((0, z, y, x, planes, rows, cells, walls, found.ctypes.data, len(found)))
