@@ -4,10 +4,12 @@ from __future__ import annotations
 
 # Kinds of groups of lanes; see layout.py.
 EVEN, ZERO, PAIR, COMPLEX, SPLIT = "even", "zero", "pair", "complex", "split"
+# Even, but the last frequency, which is real, lies in the imaginary part of the first: see large.py.
+PACKED = "packed"
 # Numbers of a row of the array that one row of a group holds, in vectors.
-BREADTH = {EVEN: 1, ZERO: 1, PAIR: 2, COMPLEX: 2, SPLIT: 1}
+BREADTH = {EVEN: 1, PACKED: 1, ZERO: 1, PAIR: 2, COMPLEX: 2, SPLIT: 1}
 # Vectors in one row of a group.
-VECTORS = {EVEN: 1, ZERO: 2, PAIR: 2, COMPLEX: 2, SPLIT: 2}
+VECTORS = {EVEN: 1, PACKED: 1, ZERO: 2, PAIR: 2, COMPLEX: 2, SPLIT: 2}
 
 # Fields of an image job.
 (
@@ -43,8 +45,15 @@ VECTORS = {EVEN: 1, ZERO: 2, PAIR: 2, COMPLEX: 2, SPLIT: 2}
     BLOCK_STRIDE,
     BLOCK_FILTER,
     TWIST,
+    PART,  # the kernel of one part of the inner stage, and what lays the filter of a part out
+    PART_BLOCKS,
+    PART_FILTER,
+    ARRANGE,
+    FILTER_JOB,
+    SCALE,
+    TILES,  # where in the scratch memory
     FIELDS,
-) = range(33)
+) = range(40)
 
 # Fields of a filter job.
 (

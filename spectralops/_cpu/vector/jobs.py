@@ -58,9 +58,10 @@ def _padded(count: int, multiple: int) -> int:
 
 def _column_fields(kind: str, length: int, numbers: int, dtype: str) -> tuple[dict[int, int], list[Any], int]:
     """Fields of the transform along columns, the tables to keep, and the numbers of scratch that a sweep needs."""
+    even = kind in (f.EVEN, f.PACKED)
     breadth = f.BREADTH[kind] * host.lanes(dtype)
     vectors = f.VECTORS[kind] * host.lanes(dtype)
-    packed = tables.axis(length // 2 if kind == f.EVEN else length, dtype)
+    packed = tables.axis(length // 2 if even else length, dtype)
     group = max(length * vectors, packed.space * 2 * host.lanes(dtype))
     roots = tables.untangling_roots(length, dtype)
     units = -(-numbers // breadth)
@@ -107,14 +108,17 @@ def line_job(kind: str, length: int, inner: int, dtype: str) -> Job:
 def image_job(
     kind: str, length: int, columns: int, dtype: str, imag: int = 0, twisted: bool = False, inner: bool = True
 ) -> Job:
-    """Images of `length` rows and `columns` columns, filtered along both; `inner` says whether along the rows too."""
+    """Images of `length` rows and `columns` columns, filtered along both; `inner` says whether along the rows too.
+
+    The spectrum of packed ones has the size of the image and is not counted.
+    """
     lanes = host.lanes(dtype)
     numbers = columns * (2 if kind == f.COMPLEX else 1)
     fields, keep, scratch = _column_fields(kind, length, numbers, dtype)
     units = fields[f.UNITS]
-    count = length // 2 + 1 if kind in (f.EVEN, f.PAIR) else length
+    count = {f.EVEN: length // 2 + 1, f.PAIR: length // 2 + 1, f.PACKED: length // 2}.get(kind, length)
     width = units * lanes * (2 if kind == f.PAIR else 1)
-    stride = 2 * width + LINE_BYTES // host.ITEM_BYTES[dtype]
+    stride = 2 * width + (0 if kind == f.PACKED else LINE_BYTES // host.ITEM_BYTES[dtype])
     fields |= {
         f.IMAGE_STRIDE: numbers,
         f.IMAGE_IMAG: imag,
@@ -147,7 +151,7 @@ def image_job(
             fields[f.TWIST] = _address(factors)
             keep.append(factors)
     fields[f.INNER_COUNT] = blocks
-    spectrum = (blocks * lanes if inner else count) * stride
+    spectrum = 0 if kind == f.PACKED else (blocks * lanes if inner else count) * stride
     return Job(_filled(fields), tuple(keep), units, blocks, spectrum, 0, scratch, _stages(kind, "rows"))
 
 
@@ -203,6 +207,8 @@ def filter_layout(kind: str, lengths: tuple[int, ...], dtype: str) -> FilterLayo
     lanes = host.lanes(dtype)
     half = kind != f.COMPLEX
     first = np.arange(lengths[0] // 2 + 1) if half else tables.axis(lengths[0], dtype).frequency
+    if kind == f.PACKED:
+        first = np.append(first[:-1], [0, lengths[0] // 2])
     if len(lengths) == 2:
         planes, plane_length, rows = np.zeros(1, np.int64), 1, first
     else:

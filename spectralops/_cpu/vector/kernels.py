@@ -63,9 +63,10 @@ KERNELS: dict[str, tuple[str, str]] = {
     "images": ("stages", "qfififfffii"),
     "rows": ("stages", "qffffii"),
     "planes": ("stages", "qffffii"),
+    "arranged": ("stages", "qffffii"),
     **{
         f"columns_{kind}_{way}": ("stages", "qfffii")
-        for kind in ("even", "pair", "complex", "split")
+        for kind in ("even", "packed", "pair", "complex", "split")
         for way in ("in", "out")
     },
     **{

@@ -10,6 +10,7 @@ import numpy as np
 
 from spectralops._cpu.vector import fields as f
 from spectralops._cpu.vector import host, jobs, kernels, prepared, tables, workspace
+from spectralops._cpu.vector.large import is_large, large
 
 __all__ = ["Route", "route"]
 
@@ -97,6 +98,8 @@ class Lines:
 class Images:
     """Images or volumes: columns, then rows with the filter in between, then columns back."""
 
+    twisted = False
+
     def __init__(self, lengths: tuple[int, ...], dtype: str, is_complex: bool) -> None:
         kind = f.COMPLEX if is_complex else f.PAIR if lengths[0] % 2 else f.EVEN
         job = jobs.image_job(kind, *lengths, dtype) if len(lengths) == 2 else jobs.volume_job(kind, lengths, dtype)
@@ -122,6 +125,10 @@ class Images:
     def run(
         self, source: int, step: int, target: int, target_step: int, count: int, factors: Array, workers: int
     ) -> None:
+        if not self.twisted and is_large(self.tiles, count):
+            way = large(self.kind, self.lengths, self.dtype)
+            way.run(source, step, target, target_step, count, factors, workers)
+            return
         key = (self, factors.strides, factors.dtype.char)
         lease = prepared.tiles(key, factors, self.tiles, lambda address: self._arrange(factors, address, workers))
         tiles = lease.buffer.address
@@ -182,6 +189,8 @@ class Spread(Images):
     twiddle factors exp(−2πi r c/n), and one of length b along the rows; frequency r + a·s ends at row r, column s
     (Bailey 1990, J. Supercomputing 4, the four-step transform). With real input, the rows r ≤ a/2 are enough.
     """
+
+    twisted = True
 
     def __init__(self, n: int, dtype: str, is_complex: bool) -> None:
         self.n, lengths = n, split(n, host.lanes(dtype))

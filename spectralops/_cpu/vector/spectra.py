@@ -5,6 +5,8 @@ even   n real numbers were transformed as n/2 complex ones: Z_k and Z_{n/2−k} 
 pair   two real transforms were done as one: Z_k and Z_{n−k} are sums and differences of both;
 full   a complex transform is its own spectrum and stays in digit-reversed order.
 
+The real X_0 and X_{n/2} of kind even are two rows of the spectrum, or one where they are packed.
+
 To save multiplications, untangling and splitting give twice the spectrum, and so do their opposites; the scale of the
 filter makes up for it. `position` says where frequency k stands in a group; `offset` is where the spectrum of its lanes
 begins, `stride` the distance between frequencies and `imag` that of imaginary parts.
@@ -19,7 +21,7 @@ from spectralops._cpu.vector.emit import Emitter, Value, vector_op
 __all__ = [
     "blank", "scale", "scale_conjugate",
     "full_in", "full_out", "join_pair", "multiply", "multiply_conjugate", "retangle", "split_pair", "through_full",
-    "through_half", "untangle",
+    "retangle_packed", "through_half", "untangle", "untangle_packed",
 ]  # fmt: skip
 
 Complex = tuple[Value, Value]
@@ -64,56 +66,67 @@ def _retangled(x: Complex, y: Complex, root: Complex) -> tuple[Complex, Complex]
     return (even[0] - odd[1], even[1] + odd[0]), (even[0] + odd[1], odd[0] - even[1])
 
 
-@vector_op
-def untangle(
-    e: Emitter,
-    group: Value,
-    position: Value,
-    roots: Value,
-    n: Value,
-    spectrum: Value,
-    offset: Value,
-    stride: Value,
-    imag: Value,
-) -> None:
-    """A group of kind even to twice its half spectrum."""
-    half = n // 2
-    real, other = _load(e, group, e.constant(0), e.lanes)
-    top = offset + half * stride
-    total, difference = real + other, real - other
-    _store(e, spectrum, offset, imag, (total + total, e.zero()))
-    _store(e, spectrum, top, imag, (difference + difference, e.zero()))
-    with e.loop(1, half // 2 + 1) as k:
-        a = _load(e, group, _place(e, position, k), e.lanes)
-        b = _load(e, group, _place(e, position, half - k), e.lanes)
-        x, y = _untangled(a, b, _scalar(e, roots, k))
-        _store(e, spectrum, offset + k * stride, imag, x)
-        _store(e, spectrum, top - k * stride, imag, y)
+def _untangler(packed: bool) -> Any:
+    def untangle(
+        e: Emitter,
+        group: Value,
+        position: Value,
+        roots: Value,
+        n: Value,
+        spectrum: Value,
+        offset: Value,
+        stride: Value,
+        imag: Value,
+    ) -> None:
+        half = n // 2
+        real, other = _load(e, group, e.constant(0), e.lanes)
+        top = offset + half * stride
+        total, difference = real + other, real - other
+        if packed:
+            _store(e, spectrum, offset, imag, (total + total, difference + difference))
+        else:
+            _store(e, spectrum, offset, imag, (total + total, e.zero()))
+            _store(e, spectrum, top, imag, (difference + difference, e.zero()))
+        with e.loop(1, half // 2 + 1) as k:
+            a = _load(e, group, _place(e, position, k), e.lanes)
+            b = _load(e, group, _place(e, position, half - k), e.lanes)
+            x, y = _untangled(a, b, _scalar(e, roots, k))
+            _store(e, spectrum, offset + k * stride, imag, x)
+            _store(e, spectrum, top - k * stride, imag, y)
+
+    return vector_op(untangle)
 
 
-@vector_op
-def retangle(
-    e: Emitter,
-    group: Value,
-    position: Value,
-    roots: Value,
-    n: Value,
-    spectrum: Value,
-    offset: Value,
-    stride: Value,
-    imag: Value,
-) -> None:
-    """A half spectrum to twice the group of kind even; the imaginary parts of k = 0 and n/2 are ignored."""
-    half = n // 2
-    top = offset + half * stride
-    low, high = e.load(spectrum, offset), e.load(spectrum, top)
-    _store(e, group, e.constant(0), e.lanes, (low + high, low - high))
-    with e.loop(1, half // 2 + 1) as k:
-        x = _load(e, spectrum, offset + k * stride, imag)
-        y = _load(e, spectrum, top - k * stride, imag)
-        a, b = _retangled(x, y, _scalar(e, roots, k))
-        _store(e, group, _place(e, position, k), e.lanes, a)
-        _store(e, group, _place(e, position, half - k), e.lanes, b)
+def _retangler(packed: bool) -> Any:
+    def retangle(
+        e: Emitter,
+        group: Value,
+        position: Value,
+        roots: Value,
+        n: Value,
+        spectrum: Value,
+        offset: Value,
+        stride: Value,
+        imag: Value,
+    ) -> None:
+        half = n // 2
+        top = offset + half * stride
+        low, high = e.load(spectrum, offset), e.load(spectrum, offset + imag if packed else top)
+        _store(e, group, e.constant(0), e.lanes, (low + high, low - high))
+        with e.loop(1, half // 2 + 1) as k:
+            x = _load(e, spectrum, offset + k * stride, imag)
+            y = _load(e, spectrum, top - k * stride, imag)
+            a, b = _retangled(x, y, _scalar(e, roots, k))
+            _store(e, group, _place(e, position, k), e.lanes, a)
+            _store(e, group, _place(e, position, half - k), e.lanes, b)
+
+    return vector_op(retangle)
+
+
+# A group of kind even to twice its half spectrum.
+untangle, untangle_packed = _untangler(False), _untangler(True)
+# A half spectrum to twice the group of kind even; the imaginary parts of k = 0 and n/2 are ignored.
+retangle, retangle_packed = _retangler(False), _retangler(True)
 
 
 @vector_op

@@ -11,6 +11,7 @@ from typing import Any
 from spectralops._cpu.vector import layout, spectra
 from spectralops._cpu.vector.emit import at, call, floats, integers, lanes, shift
 from spectralops._cpu.vector.fields import (
+    ARRANGE,
     BLOCK_FILTER,
     BLOCK_STRIDE,
     BREADTH,
@@ -26,6 +27,7 @@ from spectralops._cpu.vector.fields import (
     COLUMNS_OUT,
     COMPLEX,
     EVEN,
+    FILTER_JOB,
     GATHERED,
     GROUP,
     IMAGE_IMAG,
@@ -34,6 +36,9 @@ from spectralops._cpu.vector.fields import (
     INNER_COUNT,
     INNER_JOB,
     PAIR,
+    PART,
+    PART_BLOCKS,
+    PART_FILTER,
     PLANE_FILTER,
     PLANE_STRIDE,
     ROW_FORWARD,
@@ -41,20 +46,23 @@ from spectralops._cpu.vector.fields import (
     ROW_LENGTH,
     ROW_PLAN,
     ROW_TWIDDLES,
+    SCALE,
     SIZE,
     SPECTRUM_IMAG,
     SPECTRUM_STRIDE,
     SPLIT,
     SWEEP,
+    TILES,
     TWIST,
     UNITS,
     ZERO,
 )
 
 __all__ = [
-    "columns_complex_in", "columns_complex_out", "columns_even_in", "columns_even_out", "columns_pair_in",
-    "columns_pair_out", "columns_split_in", "columns_split_out", "filter_columns_complex", "filter_columns_even",
-    "filter_columns_zero", "filter_rows_complex", "filter_rows_even", "filter_rows_zero", "images", "planes", "rows",
+    "arranged", "columns_complex_in", "columns_complex_out", "columns_even_in", "columns_even_out", "columns_packed_in",
+    "columns_packed_out", "columns_pair_in", "columns_pair_out", "columns_split_in", "columns_split_out",
+    "filter_columns_complex", "filter_columns_even", "filter_columns_zero", "filter_rows_complex", "filter_rows_even",
+    "filter_rows_zero", "images", "planes", "rows",
 ]  # fmt: skip
 
 
@@ -134,6 +142,8 @@ def _columns_out(kind: str, pack: Any) -> Any:
 
 columns_even_in = _columns_in(EVEN, spectra.untangle)
 columns_even_out = _columns_out(EVEN, spectra.retangle)
+columns_packed_in = _columns_in(EVEN, spectra.untangle_packed)
+columns_packed_out = _columns_out(EVEN, spectra.retangle_packed)
 columns_pair_in = _columns_in(PAIR, spectra.split_pair)
 columns_pair_out = _columns_out(PAIR, spectra.join_pair)
 columns_complex_in = _columns_in(COMPLEX, spectra.full_in)
@@ -181,6 +191,17 @@ def planes(job: Any, spectrum: Any, transfer: Any, work: Any, scratch: Any, firs
         factors = shift(transfer, plane * at(job, PLANE_FILTER))
         call(at(inner, INNER), (inner, work, factors, work, scratch, 0, at(inner, INNER_COUNT)))
         call(at(inner, COLUMNS_OUT), (inner, work, here, scratch, 0, at(inner, UNITS)))
+
+
+def arranged(job: Any, spectrum: Any, transfer: Any, work: Any, scratch: Any, first: Any, last: Any) -> None:
+    """Parts first … last of the inner stage, rows or planes, each after its part of the filter is laid out."""
+    fields = integers(at(job, FILTER_JOB))
+    blocks, size = at(job, PART_BLOCKS), at(job, PART_FILTER)
+    scale = floats(at(job, SCALE), spectrum)
+    for part in range(first, last):
+        tiles = shift(scratch, at(job, TILES) - part * size)
+        call(at(job, ARRANGE), (fields, transfer, scale, tiles, part * blocks, (part + 1) * blocks))
+        call(at(job, PART), (job, spectrum, tiles, work, scratch, part, part + 1))
 
 
 def images(
