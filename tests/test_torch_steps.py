@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 import spectralops as so  # noqa: E402
 from spectralops import _dispatch  # noqa: E402
 from spectralops import torch as st  # noqa: E402
-from spectralops.torch import _steps  # noqa: E402
+from spectralops.torch import _replay  # noqa: E402
 
 # PyTorch's own forward mode still uses its deprecated compiler.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")
@@ -121,12 +121,12 @@ def test_torch_adjoint_step_is_the_gradient_of_the_replay(scheme: str, monkeypat
     )
     g = make(2, 5, 6, seed=9)
     calls = []
-    monkeypatch.setattr(_steps, "_replayed", lambda *args: calls.append(args))
+    monkeypatch.setattr(_replay, "_replayed", lambda *args: calls.append(args))
     u = U.clone().requires_grad_()
     (fused,) = torch.autograd.grad(function(u), u, g)
     assert not calls
     monkeypatch.undo()
-    monkeypatch.setattr(_steps, "_adjoint", lambda plan: None)
+    monkeypatch.setattr(_replay, "_adjoint", lambda plan: None)
     (replayed,) = torch.autograd.grad(function(u), u, g)
     torch.testing.assert_close(fused, replayed, rtol=1e-12, atol=1e-13)
 
