@@ -12,12 +12,14 @@ from spectralops.xarray.diffusion import cell_area, diffuse
 from spectralops.xarray.filters import bandpass, convolve, gaussian, highpass, lowpass
 from spectralops.xarray.gains import response
 from spectralops.xarray.spectra import power_spectrum
+from spectralops.xarray.transport import advect_diffuse
 
 __all__ = [
     "EARTH_RADIUS",
     "Axis",
     "GridLayout",
     "SpectralAccessor",
+    "advect_diffuse",
     "bandpass",
     "cell_area",
     "convolve",

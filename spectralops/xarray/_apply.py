@@ -103,7 +103,8 @@ def _blockwise(layout: GridLayout, kernel: Callable[..., Any], arrays: list[Any]
     blocks = [array if hasattr(array, "__dask_graph__") else da.asarray(array) for array in arrays]
     blocks = [array.rechunk(lazy.chunks, method="tasks") for array in blocks]
     # A mask beside the field has no say.
-    kinds = [array.dtype for number, array in enumerate(blocks) if number == 0 or array.dtype != bool]
+    alone = getattr(kernel, "first_alone", False)
+    kinds = [x.dtype for number, x in enumerate(blocks) if number == 0 or not (alone or x.dtype == bool)]
     dtype = np.result_type(*[_result_dtype(kind) for kind in kinds])
     if any(lazy.numblocks[number] > 1 for number in layout.whole):
         return _dask.split(kernel, blocks, layout, dtype)

@@ -8,7 +8,7 @@ from typing import Any
 
 import xarray as xr
 
-from spectralops.xarray import calculus, diffusion, filters, spectra
+from spectralops.xarray import calculus, diffusion, filters, spectra, transport
 
 __all__ = ["SpectralAccessor"]
 
@@ -50,6 +50,7 @@ class SpectralAccessor:
     gaussian = _method(filters.gaussian)
     convolve = _method(filters.convolve)
     diffuse = _method(diffusion.diffuse)
+    advect_diffuse = _method(transport.advect_diffuse)
     derivative = _method(calculus.derivative)
     laplacian = _method(calculus.laplacian)
     inverse_laplacian = _method(calculus.inverse_laplacian)

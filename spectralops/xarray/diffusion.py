@@ -19,7 +19,7 @@ from spectralops.xarray._grid import EARTH_RADIUS, Axis, GridLayout, grid_layout
 from spectralops.xarray._kernels import device_array, stored, working
 from spectralops.xarray._units import measured
 
-__all__ = ["cell_area", "diffuse"]
+__all__ = ["cell_area", "check_cells", "diffuse", "sea_mask"]
 
 Edges = str | Mapping[Hashable, str] | None
 Dims = Hashable | Sequence[Hashable] | None
@@ -98,7 +98,7 @@ def diffuse(
     def one(each: xr.DataArray) -> xr.DataArray:
         layout = grid_layout(each, dims, edges=edges, radius=radius, op=op)
         if layout.spherical:
-            _check_cells(op, layout)
+            check_cells(op, layout)
         else:
             regular(op, layout)
         name, value = ("sigma", sigma) if wavelength is None else ("wavelength", wavelength)
@@ -106,7 +106,7 @@ def diffuse(
         # The variance of a box of this width.
         scale = length * math.sqrt(12) if wavelength is None else length
         kernel = Diffusion(layout, scale, "gaussian" if wavelength is None else "taper", skipna, cap)
-        return applied(op, each, layout, kernel, *([] if mask is None else [_sea(op, each, mask)]))
+        return applied(op, each, layout, kernel, *([] if mask is None else [sea_mask(op, each, mask)]))
 
     return each_variable(op, x, dims, one)
 
@@ -141,13 +141,13 @@ def cell_area(x: Any, *, radius: float = EARTH_RADIUS) -> xr.DataArray:
     True
     """
     layout = grid_layout(x, radius=radius, op="cell_area")
-    _check_cells("cell_area", layout)
+    check_cells("cell_area", layout)
     (latitude,) = (axis.dim for axis in layout.axes if axis.kind == "latitude")
     attrs = {"units": "m2", "long_name": "cell area", "standard_name": "cell_area"}
     return xr.DataArray(_Cells.of(layout).areas, {latitude: x.coords[latitude]}, (latitude,), "cell_area", attrs)
 
 
-def _check_cells(op: str, layout: GridLayout) -> None:
+def check_cells(op: str, layout: GridLayout) -> None:
     """Raise ValueError unless the axes are rows of cells on the sphere."""
     if sorted(axis.kind for axis in layout.axes) != ["latitude", "longitude"]:
         names = tuple(axis.dim for axis in layout.axes)
@@ -159,7 +159,7 @@ def _check_cells(op: str, layout: GridLayout) -> None:
             raise ValueError(f"{op}: {axis.dim!r} has uneven spacing, but must be regular")
 
 
-def _sea(op: str, x: xr.DataArray, mask: Any) -> xr.DataArray:
+def sea_mask(op: str, x: xr.DataArray, mask: Any) -> xr.DataArray:
     """The mask in the shape of the field."""
     if not isinstance(mask, xr.DataArray) or mask.dtype != bool:
         kind = mask.dtype if isinstance(mask, xr.DataArray) else f"a {type(mask).__name__}"

@@ -79,6 +79,8 @@ KERNELS: dict[str, tuple[str, str]] = {
         for form in ("open", "coast", "flux")
         for dims in (1, 2, 3)
     },
+    "sweep_rows": ("sweeps", "qfffff"),
+    "sweep_columns": ("sweeps", "qffffff"),
 }
 
 _lock = threading.RLock()
