@@ -246,6 +246,34 @@ def common_home(op: str, homes: dict[str, Home]) -> Home:
 _NATIVE = {name: np.dtype(name) for name in ("bool", "float32", "float64", "complex64", "complex128")}
 
 
+def ready(operands: tuple[Operand, ...], arrays: tuple[Any, ...], out_dtype: str) -> bool:
+    """Whether these are NumPy arrays exactly as planned, of the dtypes that the arithmetic and the result have."""
+    if out_dtype not in _NATIVE or len(arrays) != len(operands):
+        return False
+    for operand, x in zip(operands, arrays, strict=True):
+        spec, compute = operand.spec, operand.compute
+        if (
+            type(x) is not np.ndarray
+            or x.shape != spec.shape
+            or x.dtype is not _NATIVE.get(compute)
+            or spec.dtype != compute
+            or not x.flags.aligned
+        ):
+            return False
+    return True
+
+
+def takes(out: Any, shape: tuple[int, ...], dtype: str, arrays: tuple[Any, ...]) -> bool:
+    """Whether an executor may write into this NumPy array as it is; others may be right too, but need a closer look."""
+    return (
+        type(out) is np.ndarray
+        and out.shape == shape
+        and out.dtype is _NATIVE.get(dtype)
+        and out.flags.carray
+        and not any(np.may_share_memory(out, x) for x in arrays)
+    )
+
+
 def adopt(x: Any, dtype: str, home: Home) -> Any:
     """View of `x` as a NumPy array (host) or CuPy array (device) of `dtype`, in native byte order.
 

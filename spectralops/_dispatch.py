@@ -242,6 +242,12 @@ def execute(plan: Plan, arrays: tuple[Any, ...], *, out: Any = None, workers: in
     strides in the dtypes that the plan's operands name (never 16-bit) and must fill the C-contiguous `out` entirely.
     """
     op, operands = plan.op, plan.operands
+    if (
+        _arrays.ready(operands, arrays, plan.out_dtype)
+        and BACKENDS[plan.backend] == "cpu"
+        and (out is None or _arrays.takes(out, plan.out_shape, plan.out_dtype, arrays))
+    ):
+        return _run_ready(plan, arrays, out, 1 if workers is None else _checks.workers(op, workers))
     if len(arrays) != len(operands):
         names = ", ".join(operand.name for operand in operands)
         raise TypeError(f"{op}: {len(arrays)} arrays were passed, but must be {len(operands)}: {names}")
@@ -278,6 +284,16 @@ def run(plan: Plan, arrays: tuple[Any, ...], home: _arrays.Home, out: Any = None
         )
     with _arrays.on_device(home):
         return _run(plan, arrays, home, out, threads)
+
+
+def _run_ready(plan: Plan, arrays: tuple[Any, ...], out: Any, threads: int) -> Any:
+    """Execute a plan on arrays that need no adopting and whose library needs no giving back: the quickest way."""
+    result = _arrays.empty(plan.out_shape, plan.out_dtype, _arrays.HOST) if out is None else out
+    executor(plan.op, plan.backend)(plan, *arrays, out=result, workers=threads)
+    observer = _observer.get()
+    if observer is not None:
+        observer(plan, arrays, result)
+    return result
 
 
 def _run(plan: Plan, arrays: tuple[Any, ...], home: _arrays.Home, out: Any, threads: int) -> Any:

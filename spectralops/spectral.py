@@ -102,6 +102,9 @@ def spectral_filter(
     >>> spectral_filter(np.sin(x), transfer.derivative(), spacing=x[1]).round(4) + 0.0
     array([ 1.    ,  0.7071,  0.    , -0.7071, -1.    , -0.7071,  0.    ,  0.7071])
     """
+    known = _filter.plan_of_arrays(x, transfer, spacing, pad_width, pad_mode, axes, backend)
+    if known is not None:
+        return known(x, transfer, out=out, workers=workers)
     home, spec = _arrays.describe("spectral_filter", "x", x)
     plan = _filter.plan_spectral_filter(
         spec.shape,

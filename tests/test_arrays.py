@@ -515,3 +515,36 @@ def test_missing_cupy_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     message = r'^backend for CUDA arrays needs CuPy; pip install "spectralops\[cuda13\]" \(or \[cuda12\]\)$'
     with pytest.raises(BackendUnavailableError, match=message):
         _arrays.empty((3,), "float32", Home("torch", "cuda:0"))
+
+
+def planned(x: np.ndarray, compute: str) -> _arrays.Operand:
+    return _arrays.Operand("x", _arrays.ArraySpec(x.shape, str(x.dtype)), compute)
+
+
+def test_arrays_as_planned_are_ready() -> None:
+    x = np.ones((3, 4), "float32")
+    assert _arrays.ready((planned(x, "float32"),), (x,), "float32")
+    assert _arrays.ready((planned(x, "float32"),), (x[:, ::-1],), "float32")
+    assert not _arrays.ready((planned(x, "float32"),), (x, x), "float32")
+    assert not _arrays.ready((planned(x, "float32"),), (x[1:],), "float32")
+    assert not _arrays.ready((planned(x, "float32"),), (x.astype("float64"),), "float32")
+    assert not _arrays.ready((planned(x, "float32"),), (x.astype(">f4"),), "float32")
+    assert not _arrays.ready((planned(x, "float32"),), (np.ma.MaskedArray(x),), "float32")
+    assert not _arrays.ready((planned(x, "float64"),), (x,), "float64")
+    assert not _arrays.ready((planned(x.astype("float16"), "float32"),), (x,), "float32")
+    assert not _arrays.ready((planned(x, "float32"),), (x,), "float16")
+    unaligned = np.frombuffer(b"\0" + x.tobytes(), "float32", offset=1).reshape(3, 4)
+    assert not _arrays.ready((planned(x, "float32"),), (unaligned,), "float32")
+
+
+def test_what_may_be_written_as_it_is() -> None:
+    x, out = np.ones((3, 4), "float32"), np.empty((3, 4), "float32")
+    locked = out.copy()
+    locked.flags.writeable = False
+    assert _arrays.takes(out, (3, 4), "float32", (x,))
+    assert not _arrays.takes(x[:], (3, 4), "float32", (out, x))
+    assert not _arrays.takes(out, (4, 3), "float32", (x,))
+    assert not _arrays.takes(out, (3, 4), "float64", (x,))
+    assert not _arrays.takes(np.asfortranarray(out), (3, 4), "float32", (x,))
+    assert not _arrays.takes(locked, (3, 4), "float32", (x,))
+    assert not _arrays.takes(np.ma.MaskedArray(out), (3, 4), "float32", (x,))

@@ -386,3 +386,23 @@ def test_a_filter_too_large_to_keep_is_given_back(rng: np.random.Generator, monk
     check(x, random_array(rng, (16, 11), "complex128"), (0, 1))
     assert prepared._kept == []
     assert len(workspace._kept) == 2
+
+
+@pytest.mark.parametrize(("n", "axis"), [(24, -1), (15, -1), (24, -2)])
+def test_filters_of_one_axis_are_known_by_their_content(rng: np.random.Generator, n: int, axis: int) -> None:
+    """Also after the caller changed one value in place; the last two are kept."""
+    x = random_array(rng, (9, n) if axis == -1 else (n, 9), "float64")
+    transfer: Any = random_array(rng, (n // 2 + 1,), "complex128")
+    shaped = transfer if axis == -1 else transfer[:, None]
+    check(x, shaped, (axis,))
+    way = routes.route((n,), "d", 1 if axis == -1 else 9, False)
+    assert isinstance(way, routes.Lines)
+    before = way.known
+    check(x, shaped.copy(), (axis,))
+    assert way.known is before
+    transfer[3] += 1.0
+    check(x, shaped, (axis,))
+    assert way.known[0][0][1] == transfer.tobytes()
+    assert way.known[1] is before[0]
+    check(x, np.ascontiguousarray(shaped.real), (axis,))
+    assert len(way.known) == routes.FILTERS_KEPT == 2

@@ -20,18 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["algorithm", "spectral_filter"]
 
 Array = np.ndarray[Any, Any]
-Engine = Callable[["SpectralFilterPlan", Array, tuple[Array, ...], Array, int], None]
 
 
 def spectral_filter(plan: SpectralFilterPlan, x: Array, *operands: Array, out: Array, workers: int) -> None:
     """Run the plan on the engine for it."""
     if out.size:
-        _engine(plan)(plan, x, plan.factors(operands), out, workers)
-
-
-def _engine(plan: SpectralFilterPlan) -> Engine:
-    """Who runs this plan."""
-    return _by_scipy if _refusal(plan) else _by_vectors
+        engine = _by_scipy if _refusal(plan) else _by_vectors
+        engine(plan, x, plan.factors(operands), out, workers)
 
 
 def _refusal(plan: SpectralFilterPlan) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from spectralops._plans.memo import memoised
 from spectralops._plans.transfers import Transfer
 from spectralops.errors import UnsupportedError
 
-__all__ = ["SpectralFilterPlan", "plan_spectral_filter"]
+__all__ = ["SpectralFilterPlan", "plan_of_arrays", "plan_spectral_filter"]
 
 OP = "spectral_filter"
 PAD_MODES = ("zero", "reflect", "edge")
@@ -82,7 +83,7 @@ class SpectralFilterPlan:
     @property
     def padded(self) -> bool:
         """Whether any axis is padded."""
-        return any(width != (0, 0) for width in self.pad)
+        return self.pad != ((0, 0),) * len(self.pad)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -252,6 +253,32 @@ def plan_spectral_filter(
     plan = _build(shape, dtype, specs, names, value, spacing, pad_width, pad_mode, axes, backend, device, default)
     # A callable's closure may hold anything: it must not live on in the cache.
     return plan if symbol is value else replace(plan, transfer=symbol)
+
+
+def plan_of_arrays(
+    x: Any, transfer: Any, spacing: Any, pad_width: Any, pad_mode: Any, axes: Any, backend: Any
+) -> SpectralFilterPlan | None:
+    """The plan of the commonest calls by a single look-up: one NumPy array on another, all but the axes by default.
+
+    None for all others, which :func:`plan_spectral_filter` looks at.
+    """
+    if type(x) is not np.ndarray or type(transfer) is not np.ndarray or not transfer.ndim or backend is not None:
+        return None
+    if type(spacing) is not float or spacing != 1.0 or type(pad_width) is not int or pad_width or pad_mode != "zero":
+        return None
+    if axes is None or type(axes) is int or (type(axes) is tuple and all(type(axis) is int for axis in axes)):
+        return _planned(x.shape, x.dtype, transfer.shape, transfer.dtype, axes)
+    return None
+
+
+@lru_cache(maxsize=512)
+def _planned(
+    shape: tuple[int, ...], dtype: Any, given: tuple[int, ...], given_dtype: Any, axes: int | tuple[int, ...] | None
+) -> SpectralFilterPlan | None:
+    if len(shape) > _arrays.MOST_AXES:
+        return None
+    spec = ArraySpec(given, _arrays.dtype_name(given_dtype))
+    return plan_spectral_filter(shape, _arrays.dtype_name(dtype), spec, axes=axes)
 
 
 def _canonical_transfer(transfer: Any) -> tuple[tuple[ArraySpec, ...], tuple[str, ...], Any]:

@@ -16,6 +16,8 @@ __all__ = ["Route", "route"]
 
 # From this length on, for fewer rows than lanes, one transform is spread over the lanes as an image of its own.
 LONG = 1024
+# Filters of one axis that a route knows again by their content.
+FILTERS_KEPT = 2
 # A group of transforms larger than this leaves the second-level cache between passes: it is spread too.
 LONG_BYTES = 1 << 18
 
@@ -60,24 +62,29 @@ class Lines:
         self.scratch = self.job.scratch * host.ITEM_BYTES[dtype]
         self.lanes = host.lanes(dtype)
         self.complex = np.dtype(host.COMPLEX[dtype])
+        self.known: tuple[tuple[Any, Array], ...] = ()
 
     def transfer(self, factors: Array) -> Array:
         """The scaled factors in the order in which the kernel reads them."""
-        ordered: Array
+        content = factors.dtype.char, factors.tobytes()
+        for known, table in self.known:
+            if known == content:
+                return table
         if self.kind == f.EVEN:
-            ordered = factors * (0.5 / self.n)
+            ordered = tables.half_transfer(factors, self.n)
         else:
             full = factors if self.kind == f.COMPLEX else completed(factors, self.n)
             ordered = full[tables.axis(self.n, self.dtype).frequency] * (1.0 / self.n)
-        if ordered.dtype is not self.complex or not ordered.flags.c_contiguous:
-            ordered = np.ascontiguousarray(ordered, self.complex)
-        return ordered
+        table = np.ascontiguousarray(ordered, self.complex)
+        # Replaced as a whole: other threads may be reading it.
+        self.known = ((content, table), *self.known[: FILTERS_KEPT - 1])
+        return table
 
     def run(
         self, source: int, step: int, target: int, target_step: int, count: int, factors: Array, workers: int
     ) -> None:
-        transfer = self.transfer(factors)
-        table, job, kernel, lanes = workspace.address(transfer), self.job.address, self.kernel, self.lanes
+        table = workspace.address(self.transfer(factors))
+        job, kernel, lanes = self.job.address, self.kernel, self.lanes
 
         def some(first: int, last: int) -> None:
             buffer = workspace.take(self.scratch)

@@ -227,30 +227,26 @@ def multiply_conjugate(e: Emitter, group: Value, n: Value, factors: Value) -> No
 
 
 @vector_op
-def through_half(e: Emitter, group: Value, position: Value, roots: Value, n: Value, transfer: Value) -> None:
-    """A group of kind even times a half spectrum, the same in every lane: untangle, multiply, retangle.
-
-    The imaginary parts that a real signal cannot have, of the products at k = 0 and n/2, are ignored.
-    """
+def through_half(e: Emitter, group: Value, position: Value, n: Value, transfer: Value) -> None:
+    """A group of kind even through a filter, the same in every lane: see `tables.half_transfer` for its factors."""
     half = n // 2
-    real, other = _load(e, group, e.constant(0), e.lanes)
-    low = (real + other) * e.broadcast(transfer, 0)
-    high = (real - other) * e.broadcast(transfer, half * 2)
-    total, difference = low + high, low - high
-    _store(e, group, e.constant(0), e.lanes, (total + total, difference + difference))
+    real, imag = _load(e, group, e.constant(0), e.lanes)
+    mean, apart = e.broadcast(transfer, 0), e.broadcast(transfer, 1)
+    _store(e, group, e.constant(0), e.lanes, (mean * real + apart * imag, mean * imag + apart * real))
     with e.loop(1, half // 2 + 1) as k:
         first, second = _place(e, position, k), _place(e, position, half - k)
-        root = _scalar(e, roots, k)
-        x, y = _untangled(_load(e, group, first, e.lanes), _load(e, group, second, e.lanes), root)
-        x = _times(x, _scalar(e, transfer, k))
-        y = _times(y, _scalar(e, transfer, half - k))
-        a, b = _retangled(x, y, root)
-        _store(e, group, first, e.lanes, a)
-        _store(e, group, second, e.lanes, b)
+        here = _load(e, group, first, e.lanes)
+        real, imag = _load(e, group, second, e.lanes)
+        there = real, -imag
+        own, across, opposite = (_scalar(e, transfer, k * 3 + i) for i in range(3))
+        a, b = _times(here, own), _times(there, opposite)
+        c, d = _times(there, across), _times(here, across)
+        _store(e, group, first, e.lanes, (a[0] + c[0], a[1] + c[1]))
+        _store(e, group, second, e.lanes, (b[0] - d[0], d[1] - b[1]))
 
 
 @vector_op
-def through_full(e: Emitter, group: Value, position: Value, roots: Value, n: Value, transfer: Value) -> None:
+def through_full(e: Emitter, group: Value, position: Value, n: Value, transfer: Value) -> None:
     """A complex group times a full spectrum in digit-reversed order, the same in every lane."""
     _scaled(e, group, n, transfer, _times)
 

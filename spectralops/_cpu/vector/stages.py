@@ -235,7 +235,6 @@ def _filter_columns(kind: str, through: Any) -> Any:
         plan = integers(at(job, COLUMN_PLAN))
         twiddles = floats(at(job, COLUMN_TWIDDLES), source)
         position = integers(at(job, COLUMN_POSITION))
-        roots = floats(at(job, COLUMN_ROOTS), source)
         count = lanes(source)
         sweep = at(job, SWEEP)
         unit = first
@@ -251,7 +250,7 @@ def _filter_columns(kind: str, through: Any) -> Any:
             for u in range(units):
                 group = shift(scratch, u * size)
                 call(at(job, COLUMN_FORWARD), (group, plan, twiddles))
-                through(group, position, roots, length, transfer)
+                through(group, position, length, transfer)
                 call(at(job, COLUMN_INVERSE), (group, plan, twiddles))
             store(shift(target, here), stride, 0, length, column, columns, units, scratch, size)
             unit += units
@@ -278,12 +277,11 @@ def _filter_rows(kind: str, through: Any) -> Any:
         plan = integers(at(job, COLUMN_PLAN))
         twiddles = floats(at(job, COLUMN_TWIDDLES), source)
         position = integers(at(job, COLUMN_POSITION))
-        roots = floats(at(job, COLUMN_ROOTS), source)
         for row in range(first, last, lanes(source)):
             here, there = shift(source, row * source_step), shift(target, row * target_step)
             gather(here, source_step, 0, last - row, at(job, COLUMNS), scratch)
             call(at(job, COLUMN_FORWARD), (scratch, plan, twiddles))
-            through(scratch, position, roots, length, transfer)
+            through(scratch, position, length, transfer)
             call(at(job, COLUMN_INVERSE), (scratch, plan, twiddles))
             scatter(there, target_step, 0, last - row, at(job, COLUMNS), scratch)
 

@@ -17,6 +17,7 @@ __all__ = [
     "Axis",
     "axis",
     "factorise",
+    "half_transfer",
     "roots",
     "twist",
     "untangling_roots",
@@ -130,6 +131,37 @@ def untangling_roots(n: int, dtype: str) -> np.ndarray[Any, Any]:
     """exp(−2πi k/n) for k = 0 … n/4 as (real, imaginary) pairs: what untangles n real numbers."""
     table: np.ndarray[Any, Any] = roots(n, np.arange(n // 4 + 1)).view(float).astype(dtype)
     table.setflags(write=False)
+    return table
+
+
+@lru_cache(maxsize=128)
+def _sines(n: int) -> tuple[Any, Any]:
+    """Sines and cosines of 2πk/n for k = 0 … n/4."""
+    found = roots(n, np.arange(n // 4 + 1))
+    return -found.imag, found.real
+
+
+def half_transfer(factors: np.ndarray[Any, Any], n: int) -> np.ndarray[Any, Any]:
+    """What a half spectrum of factors does to n real numbers that are transformed as n/2 complex ones.
+
+    With m = n/2, P = (H_k + conj H_{m-k})/2 and Q = (H_k - conj H_{m-k})/2, untangling, multiplying and retangling are
+
+        Z'_k = (P - Q sin 2πk/n) Z_k + i Q cos 2πk/n conj Z_{m-k}
+        conj Z'_{m-k} = (P + Q sin 2πk/n) conj Z_{m-k} - i Q cos 2πk/n Z_k
+
+    Rows k = 0 … n/4 hold these three numbers, scaled for the inverse transform. Those of k = 0 are real, and what a
+    real signal cannot have is dropped: the first row is P and Q of the real parts, as one complex number.
+    """
+    half = factors * (1.0 / n)
+    here, there = half[: n // 4 + 1], half[: n // 2 - n // 4 - 1 : -1].conj()
+    total, difference = here + there, here - there
+    sine, cosine = _sines(n)
+    table = np.empty((len(here), 3), np.result_type(half.dtype, 1j))
+    turned = difference * sine
+    table[:, 0] = total - turned
+    table[:, 1] = difference * (1j * cosine)
+    table[:, 2] = total + turned
+    table[0, 0] = complex(total[0].real, difference[0].real)
     return table
 
 
