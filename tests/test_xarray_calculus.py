@@ -9,7 +9,6 @@ from scipy.special import sph_harm_y
 xr = pytest.importorskip("xarray")
 
 import spectralops.xarray as sx  # noqa: E402
-from spectralops.errors import UnsupportedError  # noqa: E402
 
 R = sx.EARTH_RADIUS
 GRIDS = {
@@ -321,14 +320,6 @@ def test_spectral_derivative_of_uneven_latitudes_is_refused() -> None:
     u = sphere(harmonic(1, 0), lat, np.arange(0.0, 360, 45))
     with pytest.raises(ValueError, match="method is 'spectral' for 'lat', but must be 'difference' for uneven spacing"):
         sx.derivative(u, "lat", method="spectral")
-
-
-def test_inverse_laplacian_of_the_sphere_is_refused() -> None:
-    u = sphere(harmonic(1, 0), *GRIDS["half-cells"])
-    with pytest.raises(
-        UnsupportedError, match=r"inverse_laplacian: dims are \('lat', 'lon'\) of a sphere, but must be of a"
-    ):
-        sx.inverse_laplacian(u)
 
 
 def test_latitude_with_a_length_is_refused() -> None:

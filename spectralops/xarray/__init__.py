@@ -7,7 +7,13 @@ mirrors. Coordinates, order of dimensions, precision, name and attributes come b
 
 from spectralops.xarray._grid import EARTH_RADIUS, Axis, GridLayout, grid_layout
 from spectralops.xarray.accessor import SpectralAccessor
-from spectralops.xarray.calculus import derivative, inverse_laplacian, laplacian, vorticity_divergence
+from spectralops.xarray.calculus import (
+    derivative,
+    inverse_laplacian,
+    laplacian,
+    streamfunction_potential,
+    vorticity_divergence,
+)
 from spectralops.xarray.diffusion import cell_area, diffuse
 from spectralops.xarray.filters import bandpass, convolve, gaussian, highpass, lowpass
 from spectralops.xarray.gains import response
@@ -33,5 +39,6 @@ __all__ = [
     "lowpass",
     "power_spectrum",
     "response",
+    "streamfunction_potential",
     "vorticity_divergence",
 ]

@@ -54,5 +54,6 @@ class SpectralAccessor:
     derivative = _method(calculus.derivative)
     laplacian = _method(calculus.laplacian)
     inverse_laplacian = _method(calculus.inverse_laplacian)
+    streamfunction_potential = _method(calculus.streamfunction_potential)
     vorticity_divergence = _method(calculus.vorticity_divergence)
     power_spectrum = _method(spectra.power_spectrum)

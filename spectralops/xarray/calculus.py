@@ -13,8 +13,9 @@ from spectralops.errors import UnsupportedError
 from spectralops.xarray._apply import applied, commensurable, described, each_variable, matched, regular
 from spectralops.xarray._grid import EARTH_RADIUS, Axis, GridLayout, grid_layout
 from spectralops.xarray._kernels import Derivative, InverseLaplacian, Laplacian, WindDerivative
+from spectralops.xarray._sphere import SphereInverse
 
-__all__ = ["derivative", "inverse_laplacian", "laplacian", "vorticity_divergence"]
+__all__ = ["derivative", "inverse_laplacian", "laplacian", "streamfunction_potential", "vorticity_divergence"]
 
 Edges = str | Mapping[Hashable, str] | None
 Dims = Hashable | Sequence[Hashable] | None
@@ -136,55 +137,132 @@ def laplacian(
     return each_variable("laplacian", x, dims, one)
 
 
-def inverse_laplacian(x: Any, *, dims: Dims = None, edges: Edges = None, radius: float = EARTH_RADIUS) -> Any:
-    """Solution of Poisson's equation lap y = x - mean(x) with zero mean, on a plane or along one dimension.
+def inverse_laplacian(
+    x: Any, *, dims: Dims = None, method: str = "auto", edges: Edges = None, radius: float = EARTH_RADIUS
+) -> Any:
+    """Solution of Poisson's equation lap y = x - mean(x) with zero mean: the inverse of :func:`laplacian`.
 
     Parameters
     ----------
     x : DataArray or Dataset
         The field, such as a vorticity; the result is then the stream function.
     dims : hashable or sequence of hashable, optional
-        As for :func:`lowpass`.
+        As for :func:`lowpass`; latitude and longitude must be those of a globe.
+    method : {"auto", "spectral", "difference"}
+        On a globe, which Laplacian is inverted, as for :func:`laplacian`; everywhere else the spectral one.
     edges : str or mapping, optional
-        As in :func:`grid_layout`: at mirrors, the default, no gradient crosses the end.
+        As in :func:`grid_layout`: at mirrors, the default of planes, no gradient crosses the end.
     radius : float
-        Of the sphere [m], for longitude or latitude alone.
+        Of the sphere [m].
 
     Returns
     -------
     DataArray or Dataset
-        As of :func:`derivative`, times square metres.
+        As of :func:`derivative`, times square metres. On a globe ``(y * cell_area(y)).sum()`` is zero.
 
     Raises
     ------
     TypeError, ValueError
         As :func:`lowpass`.
     UnsupportedError
-        For latitude and longitude together, which no Fourier series solves.
+        For latitude and longitude of a region, where fluxes through the ends are not known.
+
+    Notes
+    -----
+    On a globe the mean of x is the constant without which the discrete equation has a solution; it is the area mean to
+    the accuracy of the grid. Latitudes that reach both poles, evenly, are solved by double Fourier series [1]_, others
+    by differences; both need a tridiagonal system for each wave round the globe.
+
+    References
+    ----------
+    .. [1] S. Y. K. Yee, Solution of Poisson's equation on a sphere by truncated double Fourier series, Mon. Wea. Rev.
+       109 (1981) 501; H.-B. Cheong, Double Fourier series on a sphere, J. Comput. Phys. 157 (2000) 327.
 
     Examples
     --------
     >>> import numpy as np
     >>> import xarray as xr
     >>> import spectralops.xarray as sx
-    >>> x = 2 * np.pi * np.arange(8) / 8
-    >>> u = xr.DataArray(np.sin(x), {"x": ("x", x, {"units": "m"})}, attrs={"units": "s-1"})
-    >>> y = sx.inverse_laplacian(u, edges="wrap")
-    >>> bool(np.allclose(y, -u)), y.units
-    (True, 'm2 s-1')
+    >>> u = xr.DataArray(np.zeros((19, 18)), {"lat": np.linspace(90, -90, 19), "lon": 20.0 * np.arange(18)})
+    >>> u = u + np.sin(np.deg2rad(u.lat))
+    >>> bool(np.allclose(sx.inverse_laplacian(u), -(sx.EARTH_RADIUS**2) / 2 * u))
+    True
     """
     op = "inverse_laplacian"
 
     def one(each: xr.DataArray) -> xr.DataArray:
-        layout = regular(op, grid_layout(each, dims, edges=edges, radius=radius, op=op))
+        layout = grid_layout(each, dims, edges=edges, radius=radius, op=op)
+        kernel: Any
         if layout.spherical and len(layout.axes) > 1:
-            raise UnsupportedError(
-                f"{op}: dims are {tuple(axis.dim for axis in layout.axes)} of a sphere, but must be of a plane, or one"
-            )
-        result = applied(op, each, layout, InverseLaplacian(layout))
+            layout, words = _globe(op, layout, method)
+            kernel = SphereInverse(layout, words)
+        else:
+            _checks.choice(op, "method", method, ("auto", "spectral"))
+            kernel = InverseLaplacian(regular(op, layout))
+        result = applied(op, each, layout, kernel)
         return described(result, each, "inverse Laplacian", layout.unit, 2)
 
     return each_variable(op, x, dims, one)
+
+
+def _globe(op: str, layout: GridLayout, method: str) -> tuple[GridLayout, tuple[str, str]]:
+    """The layout with latitude first, and its methods, if it is the whole globe."""
+    axes = sorted(commensurable(op, layout).axes, key=lambda axis: axis.kind != "latitude")
+    if [axis.kind for axis in axes] != ["latitude", "longitude"]:
+        names = tuple(axis.dim for axis in axes)
+        raise ValueError(f"{op}: dims are {names}, but must be one of latitude and one of longitude, or of a plane")
+    if (axes[0].edge, axes[1].edge) != ("pole", "wrap"):
+        raise UnsupportedError(
+            f"{op}: dims are {tuple(axis.dim for axis in axes)} of a region, but must reach both poles and go all round"
+        )
+    return replace(layout, axes=tuple(axes)), (_method(op, axes[0], method), _method(op, axes[1], method))
+
+
+def streamfunction_potential(
+    u: xr.DataArray, v: xr.DataArray, *, dims: Dims = None, method: str = "auto", radius: float = EARTH_RADIUS
+) -> xr.Dataset:
+    r"""Stream function and velocity potential of a wind on the globe, of which it is the rotation and the gradient.
+
+    .. math:: (u, v) = k \times \nabla\psi + \nabla\chi
+
+    Parameters
+    ----------
+    u, v : DataArray
+        Components towards the east and north, on the same grid.
+    dims, method, radius
+        As for :func:`inverse_laplacian`.
+
+    Returns
+    -------
+    Dataset
+        ``streamfunction`` and ``velocity_potential`` [m2 s-1] with the coordinates and dimensions of u, of zero mean.
+
+    Raises
+    ------
+    TypeError, ValueError, UnsupportedError
+        As :func:`vorticity_divergence` and :func:`inverse_laplacian`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xarray as xr
+    >>> import spectralops.xarray as sx
+    >>> u = xr.DataArray(np.zeros((19, 18)), {"lat": np.linspace(90, -90, 19), "lon": 20.0 * np.arange(18)})
+    >>> u = u + 10 * np.cos(np.deg2rad(u.lat))
+    >>> psi = sx.streamfunction_potential(u, 0 * u).streamfunction
+    >>> bool(np.allclose(psi, -10 * sx.EARTH_RADIUS * np.sin(np.deg2rad(psi.lat)) + 0 * psi))
+    True
+    """
+    op = "streamfunction_potential"
+    layout = grid_layout(u, dims, radius=radius, op=op)
+    _globe(op, layout, method)
+    flow = vorticity_divergence(u, v, dims=dims, method=method, radius=radius)
+    results = {}
+    for name, source in (("streamfunction", "vorticity"), ("velocity_potential", "divergence")):
+        result = inverse_laplacian(flow[source], dims=dims, method=method, radius=radius)
+        result.attrs["long_name"] = name.replace("_", " ")
+        results[name] = result.rename(name)
+    return xr.Dataset(results)
 
 
 def vorticity_divergence(
