@@ -1,282 +1,41 @@
-"""One explicit time step as PyTorch operations that can be differentiated, in the order of `_plans.schemes`.
-
-Fused steps have no derivative with respect to their coefficients; gradients replay the steps here.
-"""
+"""Steps as PyTorch operations that can be differentiated."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from spectralops._plans.schemes import WIDTH, Transport, Weight
+from spectralops import _stage
 from spectralops._plans.steps import StepPlan
-from spectralops._plans.terms import Field
 
 __all__ = ["advance"]
 
-# Faces on either side of a face that its correction looks at.
-REACH = {scheme: layers - 1 for scheme, layers in WIDTH.items()}
+
+class _Torch:
+    @staticmethod
+    def concat(parts: Sequence[Tensor], axis: int) -> Tensor:
+        return torch.cat(list(parts), axis)
+
+    where = staticmethod(torch.where)
+
+    @staticmethod
+    def cast(x: Tensor, dtype: str) -> Tensor:
+        return x.to(getattr(torch, dtype))
+
+    @staticmethod
+    def expand(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+        return x.expand(shape)
+
+    @staticmethod
+    def repeat(step: Callable[[Tensor], Tensor], v: Tensor, times: int) -> Tensor:
+        for _ in range(times):
+            v = step(v)
+        return v
 
 
 def advance(plan: StepPlan, steps: int, u: Tensor, arrays: Sequence[Tensor]) -> Tensor:
     """The field after so many steps of the plan; `arrays` are its operands after u."""
-    stage = _Stage(plan, u, arrays)
-    start = u.to(stage.dtype)
-    v = start if stage.mask is None else torch.where(stage.mask, start, 0)
-    take = INTEGRATORS[plan.integrator]
-    for _ in range(steps):
-        v = take(stage, v)
-    if stage.mask is not None:
-        v = torch.where(stage.mask, v, start)
-    return v.to(u.dtype)
-
-
-class _Stage:
-    """What a step of one plan needs beside the field."""
-
-    def __init__(self, plan: StepPlan, u: Tensor, arrays: Sequence[Tensor]) -> None:
-        geometry = plan.geometry
-        self.plan, self.update = plan, plan.update
-        self.shape = geometry.shape
-        self.dtype: torch.dtype = getattr(torch, plan.compute)
-        self.ghosts = dict(zip(geometry.axes, geometry.ghosts, strict=True))
-        self.width = dict(zip(geometry.axes, geometry.widths, strict=True))
-        self.held = dict(zip(geometry.axes, geometry.held, strict=True))
-        self.arrays = (u, *arrays)
-        self.mask: Tensor | None = None
-        if geometry.mask is not None:
-            self.mask = self.arrays[geometry.mask].expand(self.shape)
-
-    # Views. Cells of an axis with n cells count from 0; ghosts are -1, -2, … and n, n + 1, ….
-
-    def extended(self, v: Tensor, axis: int, width: int, values: bool = True) -> Tensor:
-        """The field with ghost layers along one axis, or a mask with what the ghosts are made from."""
-        if not width:
-            return v
-        n = self.shape[axis]
-        low, high = self.ghosts[axis]
-        parts = []
-        for layer in reversed(range(width)):
-            parts.append(_ghost(v, axis, _source(low[layer].source, layer, n), low[layer] if values else None))
-        parts.append(v)
-        for layer in range(width):
-            place = n - 1 - _source(high[layer].source, layer, n)
-            parts.append(_ghost(v, axis, place, high[layer] if values else None))
-        return torch.cat(parts, axis)
-
-    def cells(self, wide: Tensor, axis: int, width: int, first: int, last: int) -> Tensor:
-        """Cells first … n - 1 + last of a field with `width` ghosts."""
-        return wide.narrow(axis, width + first, self.shape[axis] + last - first)
-
-    def difference(self, v: Tensor, axis: int, reach: int) -> Tensor:
-        """Differences across the faces -reach … n + reach, 0 on closed ones."""
-        wide = self.extended(v, axis, reach + 1)
-        return self.open(wide.diff(dim=axis), axis, reach)
-
-    def closed(self, axis: int, reach: int) -> Tensor | None:
-        """Which of the faces -reach … n + reach are closed; None without a mask."""
-        if self.mask is None:
-            return None
-        seen = self.extended(self.mask, axis, reach + 1, values=False)
-        return ~(seen.narrow(axis, 0, seen.shape[axis] - 1) & seen.narrow(axis, 1, seen.shape[axis] - 1))
-
-    def open(self, faces: Tensor, axis: int, reach: int = 0) -> Tensor:
-        """Values on faces, 0 on closed ones."""
-        closed = self.closed(axis, reach)
-        return faces if closed is None else torch.where(closed, 0, faces)
-
-    # Coefficients.
-
-    def weight(self, weight: Weight, plus: float = 0.0) -> Any:
-        """A combined coefficient, formed in float64."""
-        value: Any = weight.constant
-        for operand, factor in weight.parts:
-            value = value + factor * self.arrays[operand].double()
-        value = plus + value
-        return value.to(self.dtype) if isinstance(value, Tensor) else value
-
-    def array(self, field: Field) -> Tensor:
-        """An array coefficient in the dtype of the arithmetic."""
-        return self.arrays[field.operand].to(self.dtype)
-
-    def on_faces(self, field: Field, axis: int, factor: float) -> Tensor:
-        """(value below + value above) * factor on the faces; beyond the ends the edge value goes on."""
-        array = self.array(field)
-        array = array.reshape((1,) * (len(self.shape) - array.ndim) + tuple(array.shape))
-        n = array.shape[axis]
-        if n == 1:
-            return (array + array) * factor
-        ends = (n - 1, 0) if self.ghosts[axis][0][0].source == "wrap" else (0, n - 1)
-        wide = torch.cat([array.narrow(axis, ends[0], 1), array, array.narrow(axis, ends[1], 1)], axis)
-        return (wide.narrow(axis, 0, n + 1) + wide.narrow(axis, 1, n + 1)) * factor
-
-    # The stage itself.
-
-    def run(self, v: Tensor, increment: bool = False) -> Tensor:
-        """E(v), or only its increment."""
-        update = self.update
-        acc = torch.zeros_like(v) if increment else v
-        if update.linear is not None:
-            acc = v * self.weight(update.linear.center, 0.0 if increment else 1.0)
-            for tap in update.linear.taps:
-                width = max(map(abs, tap.offsets))
-                wide = self.extended(v, tap.axis, width)
-                sides = [self.cells(wide, tap.axis, width, k, k) for k in tap.offsets]
-                acc = acc + (sides[0] + sides[1] if len(sides) == 2 else sides[0]) * self.weight(tap.weight)
-        for part in update.diffusion:
-            factor = part.factor if part.nu is None else self.on_faces(part.nu, part.axis, part.factor)
-            acc = acc + (self.difference(v, part.axis, 0) * factor).diff(dim=part.axis)
-        for moved in update.transport:
-            acc = acc - self.transport(moved, v)
-        for rate, factor in update.sources:
-            acc = acc + (rate * factor if isinstance(rate, float) else self.array(rate) * factor)
-        for term in self.plan.functions:
-            acc = acc + term.function(v) * update.dt
-        return acc
-
-    def restored(self, v: Tensor, before: Tensor) -> Tensor:
-        """The field with what it had before the step where it is held or masked."""
-        for axis, sides in self.held.items():
-            n = self.shape[axis]
-            for end, held in zip((0, n - 1), sides, strict=True):
-                if held:
-                    parts = [v.narrow(axis, 0, end), before.narrow(axis, end, 1), v.narrow(axis, end + 1, n - end - 1)]
-                    v = torch.cat(parts, axis)
-        return v if self.mask is None else torch.where(self.mask, v, before)
-
-    def transport(self, part: Transport, v: Tensor) -> Tensor:
-        """What one transport subtracts."""
-        if part.form == "flux":
-            return self.open(self._flux(part, v), part.axis).diff(dim=part.axis)
-        if isinstance(part.velocity, float):
-            return self._slope(part, v, None) * part.factor
-        velocity = v if part.velocity is None else self.array(part.velocity)
-        return self._slope(part, v, velocity) * velocity * part.factor
-
-    def _slope(self, part: Transport, v: Tensor, velocity: Tensor | None) -> Tensor:
-        axis, n = part.axis, self.shape[part.axis]
-        if part.scheme == "central":
-            difference = self.difference(v, axis, 0)
-            return difference.narrow(axis, 1, n) + difference.narrow(axis, 0, n)
-        if part.wind:
-            return self._one_sided_slope(part, v, part.wind)
-        forward, backward = (self._one_sided_slope(part, v, wind) for wind in (1, -1))
-        assert velocity is not None
-        return torch.where(velocity >= 0, forward, backward)
-
-    def _one_sided_slope(self, part: Transport, v: Tensor, wind: int) -> Tensor:
-        axis, n, reach = part.axis, self.shape[part.axis], REACH[part.scheme]
-        difference = self.difference(v, axis, reach)
-        here = difference.narrow(axis, reach, n + 1)
-        low, high = here.narrow(axis, 0, n), here.narrow(axis, 1, n)
-        if part.scheme == "upwind":
-            return low if wind > 0 else high
-        correction = self.open(self._correction(part.scheme, axis, difference, wind), axis)
-        below, above = correction.narrow(axis, 0, n), correction.narrow(axis, 1, n)
-        return above + (low - below) if wind > 0 else (high - above) + below
-
-    def _flux(self, part: Transport, v: Tensor) -> Tensor:
-        axis, n, factor = part.axis, self.shape[part.axis], part.factor
-        velocity = self.on_faces(part.velocity, axis, factor) if isinstance(part.velocity, Field) else None
-        if part.scheme == "central":
-            wide = self.extended(v, axis, 1)
-            if part.velocity is None:
-                wide = wide * wide
-            both = wide.narrow(axis, 0, n + 1) + wide.narrow(axis, 1, n + 1)
-            return both * (factor if velocity is None else velocity)
-        width = REACH[part.scheme] + 1
-        wide = self.extended(v, axis, width)
-        if part.wind:
-            return self._face_value(part.scheme, axis, wide, part.wind) * factor
-        if velocity is not None:
-            forward, backward = (self._face_value(part.scheme, axis, wide, wind) for wind in (1, -1))
-            return torch.where(velocity >= 0, forward, backward) * velocity
-        rising, falling = (
-            self._face_value(part.scheme, axis, clipped * clipped, wind)
-            for wind, clipped in ((1, wide.clamp(min=0)), (-1, wide.clamp(max=0)))
-        )
-        return (rising + falling) * factor
-
-    def _face_value(self, scheme: str, axis: int, wide: Tensor, wind: int) -> Tensor:
-        """Value at the faces as their upwind side sees it, of a field with as many ghosts as the scheme reads."""
-        reach = REACH[scheme]
-        upwind = self.cells(wide, axis, reach + 1, *((-1, 0) if wind > 0 else (0, 1)))
-        if scheme == "upwind":
-            return upwind
-        difference = self.open(wide.diff(dim=axis), axis, reach)
-        return upwind + wind * self._correction(scheme, axis, difference, wind)
-
-    def _correction(self, scheme: str, axis: int, difference: Tensor, wind: int) -> Tensor:
-        """What a scheme adds to the upwind value at the faces 0 … n."""
-        reach, n = REACH[scheme], self.shape[axis]
-
-        def face(k: int) -> Tensor:
-            """Differences at the k-th face downwind of each."""
-            return difference.narrow(axis, reach + wind * k, n + 1)
-
-        if scheme == "upwind3":
-            return (face(-1) + (face(0) + face(0))) * (1 / 6)
-        a, b, c, e = (face(k) for k in (-2, -1, 0, 1))
-        closed = self.closed(axis, 1)
-        if closed is not None:  # behind a closed face
-            a = torch.where(closed.narrow(axis, 1 - wind, n + 1), 0, a)
-        return _weno5(a, b, c, e)
-
-
-def _ghost(v: Tensor, axis: int, place: int, rule: Any) -> Tensor:
-    value = v.narrow(axis, place, 1)
-    if rule is None or (rule.scale == 1.0 and rule.offset == 0.0):
-        return value
-    return value * rule.scale + rule.offset
-
-
-def _source(kind: str, layer: int, n: int) -> int:
-    """Cell that a ghost is made from, counted from the face that it lies beyond."""
-    if kind == "wrap":
-        return n - 1 - layer % n
-    return layer if kind == "mirror" else 0
-
-
-def _weno5(a: Tensor, b: Tensor, c: Tensor, e: Tensor) -> Tensor:
-    """Nonlinear mean of the corrections of three parabolas through the differences a, b, c, e."""
-    pairs = ((b - a, b * 3 - a), (c - b, c + b), (e - c, c * 3 - e))
-    betas = [(second * second) * (13 / 12) + (first * first) * (1 / 4) for second, first in pairs]
-    guard = (((a * a + b * b) + c * c) + e * e) * 1e-6 + torch.finfo(a.dtype).tiny
-    tau = (betas[0] - betas[2]).abs()
-    shares = []
-    for beta, share in zip(betas, (1 / 10, 6 / 10, 3 / 10), strict=True):
-        q = tau / (beta + guard)
-        shares.append((q * q + 1) * share)
-    corrections = (b * 5 - (a + a), b + (c + c), c * 4 - e)
-    total = (shares[0] + shares[1]) + shares[2]
-    weighted = (shares[0] * corrections[0] + shares[1] * corrections[1]) + shares[2] * corrections[2]
-    return weighted / (total * 6)
-
-
-def _euler(stage: _Stage, v: Tensor) -> Tensor:
-    return stage.restored(stage.run(v), v)
-
-
-def _rk2(stage: _Stage, v: Tensor) -> Tensor:
-    return stage.restored((v + stage.run(_euler(stage, v))) * 0.5, v)
-
-
-def _ssprk3(stage: _Stage, v: Tensor) -> Tensor:
-    middle = stage.restored(v * (3 / 4) + stage.run(_euler(stage, v)) * (1 / 4), v)
-    return stage.restored(v * (1 / 3) + stage.run(middle) * (2 / 3), v)
-
-
-def _rk4(stage: _Stage, v: Tensor) -> Tensor:
-    total = slope = stage.run(v, increment=True)
-    for reach, times in ((0.5, 2), (0.5, 2), (1.0, 1)):
-        slope = stage.run(stage.restored(v + slope * reach, v), increment=True)
-        total = total + slope * times
-    return stage.restored(v + total * (1 / 6), v)
-
-
-INTEGRATORS: dict[str, Callable[[_Stage, Tensor], Tensor]] = {
-    "euler": _euler, "rk2": _rk2, "ssprk3": _ssprk3, "rk4": _rk4
-}  # fmt: skip
+    result: Tensor = _stage.advance(_Torch(), plan, steps, u, arrays)
+    return result
