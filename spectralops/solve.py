@@ -185,8 +185,8 @@ def solve(
     for name, file in (("checkpoint", checkpoint), ("save_to", save_to)):
         if not isinstance(file, str | PathLike | None):
             raise TypeError(f"solve: {name} is a {type(file).__name__}, but must be a path")
-    clock = _clock(stepper, u0, steps, t_end, dt, _checks.number("solve", "t0", t0), save_every)
-    save_steps = _save_steps(save_every, clock)
+    clock = clock_of(stepper, u0, steps, t_end, dt, _checks.number("solve", "t0", t0), save_every)
+    save_steps = save_steps_of(save_every, clock)
     callback_steps = _count("callback_every", callback_every)
     checkpoint_steps = _checkpoint_steps(checkpoint, checkpoint_every, clock)
     if save_to is not None and save_steps is None:
@@ -247,7 +247,7 @@ def solve(
     return Solution(march.copy(u) if u is u0 else u, clock.time(n), n, clock.dt, times, snapshots)
 
 
-def _clock(
+def clock_of(
     stepper: Stepper,
     u0: Any,
     steps: int | None,
@@ -256,6 +256,7 @@ def _clock(
     t0: float,
     save_every: float | None,
 ) -> Clock:
+    """The times of a run, from the arguments that say how long it is and how long its steps are."""
     if (steps is None) == (t_end is None):
         raise ValueError(
             f"solve: steps is {_checks.shown(steps)} and t_end is {_checks.shown(t_end)}, "
@@ -337,7 +338,7 @@ def _count(name: str, value: Any, least: int = 1) -> int:
     return _checks.integer("solve", name, value, least, _checks.MOST_STEPS)
 
 
-def _save_steps(save_every: Any, clock: Clock) -> int | None:
+def save_steps_of(save_every: Any, clock: Clock) -> int | None:
     """Steps between snapshots, from a number of steps (int) or a time (float)."""
     if save_every is None:
         return None

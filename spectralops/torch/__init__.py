@@ -7,6 +7,7 @@ run under ``torch.func`` transforms and ``torch.compile``. Where nothing is reco
 from spectralops.torch._convolution import convolve, fft_conv2d
 from spectralops.torch._filter import spectral_filter
 from spectralops.torch._resample import fourier_resample
+from spectralops.torch._solve import solve
 from spectralops.torch._spectral_conv import spectral_conv
 from spectralops.torch._steps import convection_step, diffuse_convect_step, diffusion_step, pde_step
 from spectralops.torch.layers import FFTConv2d, SpectralFilter
@@ -29,6 +30,7 @@ __all__ = [
     "fft_conv2d",
     "fourier_resample",
     "pde_step",
+    "solve",
     "spectral_conv",
     "spectral_filter",
 ]
