@@ -71,7 +71,7 @@ def _colatitudes(layout: GridLayout) -> Array:
 def _spectral(spectrum: Any, waves: Array, squares: Array, layout: GridLayout) -> Any:
     """Waves m > 0 by double Fourier series.
 
-    With t the colatitude, f = sum_k c_k exp(i k t), where c_-k = (-1)^m c_k since meridians go on over the poles,
+    In colatitudes t, f = sum_k c_k exp(i k t), with c_-k = (-1)^m c_k as meridians go on over the poles, solves
 
         sin(t)^2 f_tt + sin(t) cos(t) f_t - m^2 f = R^2 sin(t)^2 g,
 
