@@ -355,6 +355,31 @@ def test_response_of_periods(filtered, bound, kept) -> None:
     assert gain.period.units == "s"
 
 
+def test_response_of_kernels_and_diffusion() -> None:
+    """A running mean of three keeps (1 + 2 cos(k dx)) / 3, with its sign; one that shifts has a size alone."""
+    gain = sx.response(sx.convolve, [1, 1, 1], spacing="25 km", size=31) / 3
+    k = 2 * np.pi / gain.wavelength
+    np.testing.assert_allclose(gain, (1 + 2 * np.cos(25e3 * k)) / 3, atol=1e-15)
+    assert float(gain[0]) == pytest.approx(-1 / 3)
+    assert float(gain.wavelength[0]) == 50e3
+    assert float(gain.wavelength[-1]) == pytest.approx(750e3)
+    shifted = sx.response(sx.convolve, [0, 0, 1.0, 0], spacing="6 h")
+    np.testing.assert_allclose(shifted, 1.0)
+    assert shifted.period.units == "s"
+    x = {"x": ("x", 10e3 * np.arange(60), {"units": "m"})}
+    wave = xr.DataArray(np.cos(2 * np.pi * np.arange(60) / 30), x)
+    ratio = float(sx.convolve(wave, [0.2, 0.5, 0.3], edges="wrap").std() / wave.std())
+    gain = sx.response(sx.convolve, [0.2, 0.5, 0.3], spacing=10e3, size=4001)
+    assert float(gain.interp(wavelength=300e3)) == pytest.approx(ratio, abs=1e-6)
+    field = xr.DataArray(
+        np.cos(2 * np.pi * np.arange(60) / 30) + np.zeros((8, 1)), x | {"y": x["x"][1][:8]}, ("y", "x")
+    )
+    field.y.attrs["units"] = "m"
+    ratio = float(sx.diffuse(field, "60 km", edges="wrap")[0, 0])
+    gain = sx.response(sx.diffuse, "60 km", size=4001)
+    assert float(gain.interp(wavelength=300e3)) == pytest.approx(ratio, abs=0.01)
+
+
 def test_response_can_be_drawn() -> None:
     pytest.importorskip("matplotlib").use("agg")
     import matplotlib.pyplot as plt
@@ -403,7 +428,10 @@ MONTHS = xr.DataArray(np.zeros(4), {"time": np.array(["2001-01", "2001-02", "200
         (lambda: sx.convolve(LINE, []), ValueError, r"kernel has shape \(0,\), but must have entries"),
         (lambda: sx.convolve(LINE, ["a"]), TypeError, "kernel has dtype <U1, but must be real numbers"),
         (lambda: sx.convolve(LINE, [1.0, -1.0], skipna=True), ValueError, "kernel has the sum 0, but must"),
-        (lambda: sx.response(sx.convolve, 1.0), TypeError, "filter is .*, but must be one of bandpass, gaus"),
+        (lambda: sx.response(sx.laplacian, 1.0), TypeError, "filter is .*, but must be one of bandpass, convol"),
+        (lambda: sx.response(sx.convolve, [1]), TypeError, "spacing is None, but must be given for convolve"),
+        (lambda: sx.response(sx.gaussian, 1, spacing=1), TypeError, "spacing is 1, but must be left out for gaussian"),
+        (lambda: sx.response(sx.convolve, 1, spacing=1), ValueError, r"bound has shape \(\), but must be a kernel"),
         (lambda: sx.response(sx.bandpass, "5 km"), ValueError, "response: bound is '5 km', but must be a seq"),
         (lambda: sx.response(sx.lowpass, "soon"), ValueError, "response: bound is 'soon', but must be a duration"),
     ],

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from spectralops.xarray._grid import GridLayout, chosen_dims
+from spectralops.xarray._pint import with_units
 from spectralops.xarray._units import product
 
 __all__ = [
@@ -39,14 +40,14 @@ OF_VALUES = (
 def each_variable(op: str, x: Any, dims: Any, function: Callable[[xr.DataArray], xr.DataArray]) -> Any:
     """Apply a function to an array, or to the variables of a data set that have all the dimensions."""
     if isinstance(x, xr.DataArray):
-        return function(x)
+        return with_units(function, x)
     if not isinstance(x, xr.Dataset):
         raise TypeError(f"{op}: x is a {type(x).__name__}, but must be a DataArray or a Dataset")
     names = chosen_dims(op, x, dims)
     suited = [name for name, v in x.data_vars.items() if set(names) <= set(v.dims) and v.dtype.kind in "fciu"]
     if not suited:
         raise ValueError(f"{op}: no variable of the Dataset has numbers along {names}, but one must")
-    return x.assign({name: function(x[name]) for name in suited})
+    return x.assign({name: with_units(function, x[name]) for name in suited})
 
 
 def regular(op: str, layout: GridLayout) -> GridLayout:

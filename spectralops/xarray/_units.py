@@ -12,7 +12,7 @@ import pandas as pd
 
 from spectralops import _checks
 
-__all__ = ["ANGLES", "LENGTHS", "measured", "product"]
+__all__ = ["ANGLES", "LENGTHS", "exponents", "measured", "product"]
 
 # Metres in each unit of length, and radians in each unit of angle, that a coordinate may have.
 LENGTHS = {
@@ -27,7 +27,7 @@ ANGLES = {**dict.fromkeys(DEGREES, math.pi / 180), **dict.fromkeys(("radian", "r
 NUMBER_AND_UNIT = re.compile(r"\s*([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*(\S.*?)\s*")
 FACTOR = re.compile(r"([A-Za-zµ%°_]+)(?:\*\*|\^)?([-+]?[0-9]+)?")
 # Differences of temperatures on a shifted scale are kelvins.
-CELSIUS = ("degC", "deg_C", "degree_C", "degrees_C", "celsius", "Celsius", "degree_Celsius", "degrees_Celsius")
+CELSIUS = ("degC", "°C", "deg_C", "degree_C", "degrees_C", "celsius", "Celsius", "degree_Celsius", "degrees_Celsius")
 
 
 def measured(op: str, name: str, value: Any, unit: str, radius: float | None = None) -> float:
@@ -71,17 +71,17 @@ def product(units: Any, power: int, factors: Mapping[str, int]) -> str | None:
     """Units to a power, times factors such as {"m": -1}; None where they are unknown."""
     if not isinstance(units, str):
         return None
-    exponents = {"K": 1} if units.strip() in CELSIUS else _exponents(units)
-    if exponents is None:
+    powers = {"K": 1} if units.strip() in CELSIUS else exponents(units)
+    if powers is None:
         return None
-    result = {name: power * exponent for name, exponent in exponents.items()}
+    result = {name: power * exponent for name, exponent in powers.items()}
     for name, exponent in factors.items():
         result[name] = result.get(name, 0) + exponent
     ordered = sorted(result.items(), key=lambda item: item[1] < 0)
     return " ".join(f"{name}{exponent if exponent != 1 else ''}" for name, exponent in ordered if exponent) or "1"
 
 
-def _exponents(units: str) -> dict[str, int] | None:
+def exponents(units: str) -> dict[str, int] | None:
     """Exponent of each factor of words such as "m s-1", "m**2 s**-2", "W/m^2"; None for anything else."""
     result: dict[str, int] = {}
     sign = 1

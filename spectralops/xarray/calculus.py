@@ -13,6 +13,7 @@ from spectralops.errors import UnsupportedError
 from spectralops.xarray._apply import applied, commensurable, described, each_variable, matched, regular
 from spectralops.xarray._grid import EARTH_RADIUS, Axis, GridLayout, grid_layout
 from spectralops.xarray._kernels import Derivative, InverseLaplacian, Laplacian, WindDerivative
+from spectralops.xarray._pint import bare, dressed, in_units
 from spectralops.xarray._sphere import SphereInverse
 
 __all__ = ["derivative", "inverse_laplacian", "laplacian", "streamfunction_potential", "vorticity_divergence"]
@@ -316,6 +317,8 @@ def vorticity_divergence(
     True
     """
     op = "vorticity_divergence"
+    given, u = u, bare(u)
+    v = in_units(v, given.data.units) if given is not u else v
     layout = grid_layout(u, dims, edges=edges, radius=radius, op=op)
     other = matched(op, u, v, "v")
     if len(layout.axes) != 2:
@@ -332,7 +335,7 @@ def vorticity_divergence(
         kernel = WindDerivative(ordered, words, name == "divergence")
         result = described(applied(op, u, ordered, kernel, other), u, name, y.unit, -1)
         result.attrs["long_name"] = {"vorticity": "relative vorticity", "divergence": "horizontal divergence"}[name]
-        results[name] = result.rename(name)
+        results[name] = dressed(result.rename(name), given)
     return xr.Dataset(results)
 
 

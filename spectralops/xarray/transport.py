@@ -17,6 +17,7 @@ from spectralops.xarray._apply import applied, each_variable, regular, same_poin
 from spectralops.xarray._cells import Rows
 from spectralops.xarray._grid import EARTH_RADIUS, GridLayout, grid_layout, kind_of
 from spectralops.xarray._motion import OP
+from spectralops.xarray._pint import in_units
 from spectralops.xarray._transport import Transport
 from spectralops.xarray._units import measured, product
 from spectralops.xarray.diffusion import check_cells, sea_mask
@@ -161,6 +162,8 @@ def advect_diffuse(
     if hasattr(diffusivity, "magnitude"):
         diffusivity = diffusivity.to("m**2/s").magnitude
     spread = _checks.nonnegative(OP, "diffusivity", diffusivity)
+
+    u, v = (in_units(wind, "m/s") for wind in (u, v))
 
     def one(each: xr.DataArray) -> xr.DataArray:
         layout = grid_layout(each, dims, edges=edges, radius=radius, op=OP)
