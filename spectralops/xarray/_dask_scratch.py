@@ -2,7 +2,7 @@
 
 A field that is too large for one task passes through a scratch store between the passes of a transform: each block is
 written as it comes, and when all have been, blocks of other shapes are read. The store is a folder of plain,
-uncompressed Zarr arrays (format 3), one for each block, chunked so that a reader finds what it wants in one piece.
+uncompressed Zarr arrays (format 3), one for each block, cut so that a reader finds what it wants in one piece.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 import tempfile
 import uuid
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from pathlib import Path
@@ -94,43 +94,59 @@ class Exchange:
         return (self._folder(index) / "zarr.json").exists()
 
     def _folder(self, index: tuple[int, ...]) -> Path:
-        return Path(self.path) / "-".join(map(str, index))
-
-    def _pieces(self) -> tuple[int, ...]:
-        """Chunks of the arrays: no longer than what is read at a time."""
-        return tuple(max(b - a for runs in blocks for a, b in runs) for blocks in self.wanted)
+        return Path(self.path) / _name(index)
 
     def _write(self, index: tuple[int, ...], block: np.ndarray[Any, Any]) -> None:
         folder = self._folder(index)
         folder.mkdir(parents=True, exist_ok=True)
-        size = tuple(map(min, self._pieces(), block.shape))
-        for place in product(*(range(-(-n // k)) for n, k in zip(block.shape, size, strict=True))):
-            piece = block[tuple(slice(i * k, (i + 1) * k) for i, k in zip(place, size, strict=True))]
-            if piece.shape != size:  # Zarr stores the last chunk in full
-                piece = np.pad(piece, [(0, k - n) for n, k in zip(piece.shape, size, strict=True)])
-            _replace(folder / _key(place), np.ascontiguousarray(piece).data)
-        _replace(folder / "zarr.json", _metadata(block.shape, size, self.dtype))
+        size, counts = self._pieces(block.shape)
+        temporary = folder / uuid.uuid4().hex
+        with temporary.open("wb") as file:
+            for place in np.ndindex(counts):
+                piece = block[tuple(slice(i * k, (i + 1) * k) for i, k in zip(place, size, strict=True))]
+                if piece.shape != size:  # Zarr stores the last piece in full
+                    piece = np.pad(piece, [(0, k - n) for n, k in zip(piece.shape, size, strict=True)])
+                file.write(np.ascontiguousarray(piece).data)
+            each = math.prod(size) * block.itemsize
+            offsets = each * np.arange(math.prod(counts), dtype="<u8")
+            file.write(np.stack([offsets, np.full_like(offsets, each)], axis=-1).data)
+        temporary.replace(folder / _shard(block.ndim))
+        temporary.write_bytes(_metadata(block.shape, size, counts, self.dtype))
+        temporary.replace(folder / "zarr.json")
 
     def _read(self, runs: list[Runs]) -> np.ndarray[Any, Any]:
         result = np.empty([sum(b - a for a, b in each) for each in runs], self.dtype)
         sources = [_found(blocks, each) for blocks, each in zip(self.held, runs, strict=True)]
         for parts in product(*sources):
-            folder = self._folder(tuple(part.block for part in parts))
-            shape = [sum(b - a for a, b in blocks[part.block]) for blocks, part in zip(self.held, parts, strict=True)]
-            size = tuple(map(min, self._pieces(), shape))
+            index = tuple(part.block for part in parts)
+            size, counts = self._pieces(
+                [sum(b - a for a, b in blocks[i]) for blocks, i in zip(self.held, index, strict=True)]
+            )
             within = [range(part.start // k, -(-part.stop // k)) for part, k in zip(parts, size, strict=True)]
-            for place in product(*within):
-                piece = np.fromfile(folder / _key(place), self.dtype).reshape(size)
-                source, target = zip(*(p.of(i * k, k) for p, i, k in zip(parts, place, size, strict=True)), strict=True)
-                result[target] = piece[source]
+            with (self._folder(index) / _shard(len(index))).open("rb") as file:
+                for place in product(*within):
+                    file.seek(_linear(place, counts) * math.prod(size) * result.itemsize)
+                    piece = np.fromfile(file, result.dtype, math.prod(size)).reshape(size)
+                    where = [part.of(i * k, k) for part, i, k in zip(parts, place, size, strict=True)]
+                    result[tuple(target for _, target in where)] = piece[tuple(source for source, _ in where)]
         return result
+
+    def _pieces(self, shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Shape of the pieces in which a block is stored, no longer than what is read at a time, and their numbers."""
+        longest = (max(b - a for runs in blocks for a, b in runs) for blocks in self.wanted)
+        size = tuple(map(min, longest, shape))
+        return size, tuple(-(-n // k) for n, k in zip(shape, size, strict=True))
 
     def _note(self, index: tuple[int, ...]) -> None:
         """Note that a block has been read; the last one to be read takes the store with it."""
         notes = Path(self.path) / "read"
-        notes.mkdir(exist_ok=True)
-        (notes / _key(index)).touch()
-        if sum(1 for _ in notes.iterdir()) == math.prod(map(len, self.wanted)):
+        try:
+            notes.mkdir(exist_ok=True)
+            (notes / _name(index)).touch()
+            count = sum(1 for _ in notes.iterdir())
+        except FileNotFoundError:  # another thread was the last
+            return
+        if count == math.prod(map(len, self.wanted)):
             _remove(Path(self.path))
 
     def _failed(self) -> None:
@@ -170,33 +186,45 @@ def _found(blocks: tuple[Runs, ...], wanted: Runs) -> list[_Part]:
     return parts
 
 
-def _key(place: tuple[int, ...]) -> str:
-    return ".".join(map(str, ("c", *place)))
+def _name(index: tuple[int, ...]) -> str:
+    return "-".join(map(str, index))
 
 
-def _metadata(shape: tuple[int, ...], size: tuple[int, ...], dtype: str) -> bytes:
-    """That of a Zarr array of format 3 without compression."""
+def _shard(ndim: int) -> str:
+    """Name of the one file that holds an array's values."""
+    return ".".join(["c", *"0" * ndim])
+
+
+def _linear(place: tuple[int, ...], counts: tuple[int, ...]) -> int:
+    number = 0
+    for i, count in zip(place, counts, strict=True):
+        number = number * count + i
+    return number
+
+
+def _metadata(shape: tuple[int, ...], size: tuple[int, ...], counts: tuple[int, ...], dtype: str) -> bytes:
+    """That of a Zarr array of format 3 in one shard without compression."""
     zero: Any = [0.0, 0.0] if dtype.startswith("complex") else False if dtype == "bool" else 0
+    plain = {"name": "bytes", "configuration": {"endian": sys.byteorder}}
+    shard = {
+        "chunk_shape": size,
+        "codecs": [plain],
+        "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+        "index_location": "end",
+    }
+    whole = [n * k for n, k in zip(counts, size, strict=True)]
     document = {
         "zarr_format": 3,
         "node_type": "array",
         "shape": shape,
         "data_type": dtype,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": size}},
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": whole}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}},
         "fill_value": zero,
-        "codecs": [{"name": "bytes", "configuration": {"endian": sys.byteorder}}],
+        "codecs": [{"name": "sharding_indexed", "configuration": shard}],
         "attributes": {},
     }
     return json.dumps(document).encode()
-
-
-def _replace(path: Path, content: Any) -> None:
-    """Write a file that is there as a whole or not at all."""
-    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
-    with temporary.open("wb") as file:
-        file.write(content)
-    temporary.replace(path)
 
 
 def _remove(path: Path) -> None:

@@ -16,7 +16,6 @@ import array_api_compat as compat
 import numpy as np
 
 from spectralops import fft
-from spectralops.spectral import spectral_filter
 from spectralops.xarray._dask_scratch import Runs, Tiles, cut, exchanged
 from spectralops.xarray._grid import Axis, GridLayout
 from spectralops.xarray._kernels import Smoothed, device_array, extended, smoothed
@@ -185,8 +184,9 @@ class Across:
             values = self._wavenumbers(axis, self.halved and axis is others[-1])
             k.append(np.concatenate([values[a:b] for a, b in runs[axis.number]]))
         grids = [self.layout.along(axis.number, each) for axis, each in zip(self.layout.axes, k, strict=True)]
-        gains = device_array(np.real(self.symbol(*grids)), wide)
-        y = spectral_filter(wide, gains, axes=first.number)
+        spectrum = fft.fft(wide, axis=first.number)
+        spectrum *= device_array(np.real(self.symbol(*grids)), wide)
+        y = fft.ifft(spectrum, axis=first.number, overwrite_x=True)
         return y[(slice(None),) * first.number + (slice(first.size), ...)]
 
     @staticmethod

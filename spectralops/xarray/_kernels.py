@@ -12,7 +12,7 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
-from spectralops import _arrays, transfer
+from spectralops import _arrays, fft, transfer
 from spectralops.convolution import convolve
 from spectralops.spectral import spectral_filter
 from spectralops.xarray._grid import Axis, GridLayout
@@ -105,14 +105,30 @@ def smoothed(x: Any, layout: GridLayout, symbol: Any) -> Any:
     for axis in sorted(layout.axes, key=lambda axis: axis.kind != "longitude"):
         wide = extended(y, axis, layout)
         if axis.kind == "longitude":
-            half = not is_complex(wide)
-            k = _row_wavenumbers(axis, layout, wide.shape[axis.number], half)
-            gains = device_array(np.asarray(symbol(k), dtype=np.float64), wide)
-            wide = spectral_filter(wide, gains, axes=axis.number)
+            wide = _rows(wide, axis, layout, symbol)
         else:
             wide = spectral_filter(wide, symbol, spacing=axis.spacing, axes=axis.number)
         y = _window(wide, axis.number, 0, axis.size)
     return y
+
+
+def _rows(x: Any, axis: Axis, layout: GridLayout, symbol: Any) -> Any:
+    """Filter each row of latitude by gains of its own: one transform after the other, as the bits of a row must not
+    depend on those that come with it.
+    """
+    n, half = x.shape[axis.number], not is_complex(x)
+    gains = device_array(np.real(symbol(_row_wavenumbers(axis, layout, n, half))), x)
+    library = scipy_fft() if isinstance(x, np.ndarray) else fft
+    spectrum = (library.rfft if half else library.fft)(x, axis=axis.number) * gains
+    if half:
+        return library.irfft(spectrum, n, axis=axis.number, overwrite_x=True)
+    return library.ifft(spectrum, axis=axis.number, overwrite_x=True)
+
+
+def scipy_fft() -> Any:
+    import scipy.fft
+
+    return scipy.fft
 
 
 @dataclass(frozen=True, slots=True)
