@@ -43,7 +43,7 @@ def frame(shape: tuple[int, int, int], periodic: tuple[bool, bool, bool], dims: 
 @pytest.mark.parametrize("periodic", [False, True])
 def test_tiles_cover_every_cell_and_all_steps(periodic: bool, workers: int) -> None:
     found = tiles.passes(frame((1, 1000, 3000), (False, periodic, periodic), grids=2), 37, workers)
-    assert [one.steps for one in found] == [12, 12, 13]
+    assert [one.steps for one in found] == [18, 19]
     for one in found:
         seen = np.zeros((2, 1000, 3000), np.int8)
         reach, whole = one.steps, schedules.reach(one.steps, (0, 1, 1), host.lanes(F32))[2]
@@ -70,8 +70,20 @@ def test_rows_that_fit_into_the_cache_wrap_inside_a_tile_and_longer_ones_are_cut
     assert (short.items[:, Item.WALLS] & 63 == Wall.LOW_CELL | Wall.HIGH_CELL | Wall.LOW_PLANE | Wall.HIGH_PLANE).all()
     (long,) = tiles.passes(frame((1, 2000, 9000), (False, True, True)), 16, 1)
     assert (long.items[:, Item.WALLS] == Wall.LOW_PLANE | Wall.HIGH_PLANE).all()
-    depth = 16 + tiles.BLOCK_ROWS[2]
-    assert all(depth * (item[Item.CELLS] - 32) * 8 <= tiles.CACHE_BYTES for item in long.items)
+    window = 16 + tiles.BLOCK_ROWS[2]
+    assert all(2 * window * (item[Item.CELLS] - 32) * 8 <= tiles.CACHE_BYTES for item in long.items)
+
+
+def test_tall_tiles_take_turns_in_what_the_cache_holds() -> None:
+    (one,) = tiles.passes(frame((1, 2000, 256), (False, True, True)), 16, 1)
+    assert len(one.items) == 1
+    assert one.items[0, Item.ROWS] == 2032
+    height = tiles.CACHE_BYTES // (256 * 8)
+    assert one.layout == tiles.Layout.of_tile((1, height, 256), (0, 1, 1), 4)
+    assert (one.records[0][:, Record.STAGE] == -2).any()
+    (single,) = tiles.passes(frame((1, 2000, 256), (False, True, True)), 1, 1)
+    assert len(single.items) == -(-2000 // (tiles.TILE_BYTES // (256 * 8)))
+    assert not (single.records[0][:, Record.STAGE] == -2).any()
 
 
 def test_a_tile_that_would_look_beyond_a_wall_begins_there() -> None:
@@ -141,13 +153,30 @@ def test_every_level_finds_the_one_before_in_its_source(data: st.DataObject) -> 
     lanes = data.draw(st.sampled_from([1, 2, 4, 8]))
     block = data.draw(st.integers(1, 9)), lanes * data.draw(st.integers(1, 4))
     walls = data.draw(st.sampled_from([0, 4, 8, 12])) | data.draw(st.sampled_from([0, 16, 32, 48]))
-    records = schedule(integrator, stages, levels, (1, rows, cells), (0, *widths), walls | 3, (1, *block), lanes)
+    height = None
+    if data.draw(st.booleans()) and block[0] < rows:
+        height = levels * widths[0] + block[0] + data.draw(st.integers(0, 9))
+    records = schedule(
+        integrator, stages, levels, (1, rows, cells), (0, *widths), walls | 3, (1, *block), lanes, height
+    )
     far = schedules.reach(levels, (0, *widths), lanes)
-    held, result = np.full((4, rows, cells), -1), np.full((rows, cells), -1)
+    pad = 3  # rows of ghosts
+    held = np.full((4, 2 * pad + min(rows, height or rows), cells), -1)
+    result = np.full((rows, cells), -1)
     for record in records:
         j0, j1, i0, i1, stage = (int(record[k]) for k in (Record.J0, Record.J1, Record.I0, Record.I1, Record.STAGE))
+        shift = int(record[Record.SHIFT])
+        if stage == -2:
+            kept = held[:, j0 + pad : j1 + pad].copy()
+            assert j0 + pad - shift >= 0
+            held[:] = -1
+            held[:, j0 + pad - shift : j1 + pad - shift] = kept
+            continue
         assert 0 <= j0 < j1 <= rows
         assert 0 <= i0 < i1 <= cells
+        low, high = max(0, j0 - widths[0]) + pad - shift, min(rows, j1 + widths[0]) + pad - shift
+        j0, j1 = j0 + pad - shift, j1 + pad - shift
+        assert pad <= j0 < j1 <= held.shape[1] - pad
         over = min(i0 + -(-(i1 - i0) // lanes) * lanes, cells)
         if stage < 0:
             held[0, j0:j1, i0:i1] = 0
@@ -158,15 +187,16 @@ def test_every_level_finds_the_one_before_in_its_source(data: st.DataObject) -> 
         assert last == (level == levels)
         # Before the first cell that counts, whole vectors may compute what nobody reads.
         counts = max(i0, 0 if walls & 16 else far[2] - (levels - level) * widths[1])
-        near = source[max(0, j0 - widths[0]) : j1 + widths[0], counts:i1]
+        near = source[low:high, counts:i1]
         along = source[j0:j1, max(0, counts - widths[1]) : i1 + widths[1]]
         assert (near == level - 1).all()
         assert (along == level - 1).all()
         assert stage == (level - 1) % stages
         assert (stage == 0) or (held[0, j0:j1, counts:i1] == level - 1 - stage).all()
         if last:
-            assert (result[j0:j1, i0:i1] == -1).all()
-            result[j0:j1, i0:i1] = level
+            place = (slice(j0 - pad + shift, j1 - pad + shift), slice(i0, i1))
+            assert (result[place] == -1).all()
+            result[place] = level
         else:
             held[record[Record.TARGET], j0:j1, i0:over] = -1
             held[record[Record.TARGET], j0:j1, i0:i1] = level
@@ -258,10 +288,10 @@ def test_a_mask_closes_the_faces_that_something_flows_through() -> None:
         program_of(so.plan_pde_step((64, 64), F32, 1.0, 0.1, terms, mask=mask))[0]
         for terms in (advection, [so.Diffusion(0.1), advection], source)
     )
-    assert (one.mask, one.open_places, one.scratch) == (2, {1: 3}, 4)
-    assert (both.open_places, both.scratch) == ({1: 3, 2: 4}, 5)
-    assert (none.open_places, none.scratch) == ({}, 3)
-    assert program().scratch == 2
+    assert (one.mask, one.closed, one.scratch) == (2, (1,), 3)
+    assert both.closed == (1, 2)
+    assert none.closed == ()
+    assert (program().closed, program().scratch) == ((), 2)
 
 
 def test_inner_loops_are_vectors_and_never_contracted() -> None:

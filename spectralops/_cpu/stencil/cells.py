@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -27,13 +26,12 @@ def emit_program(e: Emitter, program: Program) -> None:
 def _emit_rows(e: Emitter, program: Program, stage: int, together: int) -> None:
     """Define ``rows(job, coefficients, scratch, place, source, target, pitch, count, n, exact)`` of one stage.
 
-    In scratch memory a row may run over its end; in the result, where `exact` is not 0, the last vector must not. If it
-    is 2, vectors go past the caches, and their places are multiples of their size.
+    In scratch memory a row may run over its end; in the result, where `exact` is 1, the last vector must not.
     """
     with e.function(f"rows_{stage}", "qffiffiiii", private=False) as arguments:
         job, coefficients, scratch, place, source, target, out_pitch, count, n, exact = arguments
         rows = _Rows(e, program, stage, Tables(e, job), coefficients, scratch, place, source)
-        limit = e.select(exact > 0, n - e.lanes, n)
+        limit = e.select(exact.equals(1), n - e.lanes, n)
 
         def several(first: Value, some: int) -> None:
             # Of the vector before the first, only the face above its last cell counts.
@@ -42,12 +40,9 @@ def _emit_rows(e: Emitter, program: Program, stage: int, together: int) -> None:
                 values = rows.values(first, k, some, dict(zip(keys, e.carried, strict=True)))
                 targets = [e.shift(target, (first + row) * out_pitch) for row in range(some)]
 
-                def stored(store: Callable[[Value, Value, Value], None]) -> None:
-                    for to, value in zip(targets, values, strict=True):
-                        store(to, k, value)
-
                 def whole() -> None:
-                    e.either(exact.equals(2), partial(stored, e.stream), partial(stored, e.store))
+                    for to, value in zip(targets, values, strict=True):
+                        e.store(to, k, value)
 
                 def part() -> None:
                     lanes = e.first_lanes(n - k)
@@ -89,7 +84,6 @@ class _Rows:
         self.total = e.shift(self.before, size * (program.buffers - 1))
         self.fields = [e.shift(self.before, size * k) for k in range(program.buffers, program.mask)]
         self.mask = e.shift(self.before, size * program.mask)
-        self.open = {axis: e.shift(self.before, size * k) for axis, k in program.open_places.items()}
         self.means = {mean: e.shift(self.before, size * k) for mean, k in program.mean_places.items()}
 
     def _at(self, first: Value, k: Value, cell: Cell) -> Value:
@@ -104,7 +98,6 @@ class _Rows:
             lambda cell: e.load(self.source, at(cell)),
             lambda place, cell: e.load(self.fields[place], at(cell)),
             lambda cell: e.load_bits(self.mask, at(cell)),
-            lambda axis, face: e.load_bits(self.open[axis], at(face)),
             lambda mean, face: e.load(self.means[mean], at(face)),
             lambda place, cell: e.load(self.fields[program.fields + place], at(cell)),
         )
@@ -125,7 +118,7 @@ class _Rows:
             cell = (0, row, 0)
             value, total = self._combined(formula, cell, at(cell))
             if program.masked:
-                value = e.chosen(formula.inside(cell), value, formula.u(cell))
+                value = e.chosen(formula.inside(cell), 0, value, formula.u(cell))
             results.append(value)
             if total is not None:
                 sums.append((at(cell), total))

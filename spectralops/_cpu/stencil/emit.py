@@ -64,9 +64,6 @@ class Value:
     def __and__(self, other: Any) -> Value:
         return Value(self.builder, self.builder.and_(self.ir, self._other(other)))
 
-    def __rshift__(self, other: Any) -> Value:
-        return Value(self.builder, self.builder.lshr(self.ir, self._other(other)))
-
     def _compare(self, sign: str, other: Any) -> Value:
         compare = self.builder.icmp_signed if isinstance(self.ir.type, ir.IntType) else self.builder.fcmp_ordered
         return Value(self.builder, compare(sign, self.ir, self._other(other)))
@@ -266,29 +263,25 @@ class Emitter:
         bits = self.builder.icmp_unsigned("!=", raw, ir.Constant(kind, [0] * self.lanes))
         return self._value(self.builder.bitcast(self.builder.sext(bits, self.bits), self.vector))
 
-    def masked(self, value: Value, bits: Value) -> Value:
-        """The value where all bits are set, 0 where none is."""
-        kept = self.builder.and_(self.builder.bitcast(value.ir, self.bits), bits.ir)
-        return self._value(self.builder.bitcast(kept, self.vector))
+    def with_bit(self, bits: Value, others: Value, place: int) -> Value:
+        """Numbers of the bits, that at a place from the top set where the top bits of both are, cleared elsewhere."""
+        top = 8 * self.bytes - 1
+        bit, rest = (
+            ir.Constant(self.bits, [number] * self.lanes) for number in (1 << top - place, ~(1 << top - place))
+        )
+        both = self.builder.lshr(self.builder.and_(bits.ir, others.ir), ir.Constant(self.bits, [place] * self.lanes))
+        kept = self.builder.and_(bits.ir, rest)
+        return self._value(self.builder.bitcast(self.builder.or_(kept, self.builder.and_(both, bit)), self.vector))
 
-    def chosen(self, bits: Value, yes: Value, no: Value) -> Value:
-        """`yes` where all bits are set, `no` where none is."""
+    def chosen(self, bits: Value, place: int, yes: Value, no: Value) -> Value:
+        """`yes` where the bit at a place from the top is set, `no` elsewhere."""
+        raised = self.builder.shl(bits.ir, ir.Constant(self.bits, [place] * self.lanes))
         zero = ir.Constant(self.bits, [0] * self.lanes)
-        return self.select(self._value(self.builder.icmp_signed("<", bits.ir, zero)), yes, no)
+        return self.select(self._value(self.builder.icmp_signed("<", raised, zero)), yes, no)
 
     def store(self, pointer: Value, offset: Any, vector: Value) -> None:
         raw = self.builder.store(vector.ir, self._at(pointer, offset, self.vector))
         raw.align = self.bytes
-
-    def stream(self, pointer: Value, offset: Any, vector: Value) -> None:
-        """Store a vector past the caches; its place must be a multiple of its size."""
-        raw = self.builder.store(vector.ir, self._at(pointer, offset, self.vector))
-        raw.align = self.bytes * self.lanes
-        raw.set_metadata("nontemporal", self.module.add_metadata([ir.Constant(INT32, 1)]))
-
-    def fence(self) -> None:
-        """What is stored before is seen before what is stored after, also if it went past the caches."""
-        self.builder.fence("seq_cst")
 
     def prefetch(self, place: Value) -> None:
         """Ask for the line at an address, which need not be one of ours."""
@@ -317,9 +310,11 @@ class Emitter:
         copy = self._declared("llvm.memcpy.p0.p0.i64", kind)
         self.builder.call(copy, [target.ir, source.ir, count.ir, ir.Constant(BIT, 0)])
 
-    def address(self, pointer: Value) -> Value:
-        """A pointer as an integer."""
-        return self._value(self.builder.ptrtoint(pointer.ir, INT))
+    def move(self, target: Value, source: Value, count: Value) -> None:
+        """Copy bytes between places that may overlap."""
+        kind = ir.FunctionType(ir.VoidType(), [target.ir.type, source.ir.type, INT, BIT])
+        move = self._declared("llvm.memmove.p0.p0.i64", kind)
+        self.builder.call(move, [target.ir, source.ir, count.ir, ir.Constant(BIT, 0)])
 
     def bytes_at(self, pointer: Value) -> Value:
         """A pointer as one to bytes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from spectralops._cpu.stencil.layout import LAYERS, Face, Job, Table
 from spectralops._cpu.stencil.machine import stages, sweep
 from spectralops._cpu.stencil.program import Program, program_of
 from spectralops._cpu.stencil.tiles import Frame, Pass, passes
-from spectralops._cpu.vector import host, workspace
+from spectralops._cpu.vector import workspace
 
 if TYPE_CHECKING:
     from spectralops._plans.geometry import Geometry
@@ -26,8 +25,6 @@ Array = np.ndarray[Any, Any]
 T = TypeVar("T")
 # Plans, and grids with their programs, whose preparation is remembered.
 KEPT = 64
-# A result of so many bytes goes past the caches, which would not keep it until someone reads it.
-STREAM_BYTES = 32 << 20
 # Offsets of a single grid.
 FIRST = np.zeros(1, np.int64)
 
@@ -106,7 +103,7 @@ class Ground:
         self.rules = self._rules()
         self.faces = np.array(
             [
-                *((axis, program.mask, -1, place) for axis, place in program.open_places.items()),
+                *((axis, program.mask, -1, program.mask) for axis in program.closed),
                 *(
                     (mean.axis, program.buffers + mean.given, mean.slot, place)
                     for mean, place in program.mean_places.items()
@@ -114,9 +111,6 @@ class Ground:
             ],
             np.int64,
         ).reshape(-1, len(Face))
-        row_bytes = self.frame.shape[2] * self.frame.itemsize
-        size = math.prod(geometry.shape) * self.frame.itemsize
-        self.streams = size >= STREAM_BYTES and row_bytes % host.vector_bytes() == 0
         self.schedules: dict[tuple[int, int], list[Pass]] = {}
         self.job = self._job()
 
@@ -127,7 +121,12 @@ class Ground:
         job[Job.PLANES : Job.CELLS + 1] = self.frame.shape
         job[Job.WIDTHS : Job.WIDTHS + 3] = self.frame.widths
         job[Job.BUFFERS], job[Job.FIELDS], job[Job.POINTWISE] = program.buffers, program.fields, program.pointwise
-        job[Job.MASK], job[Job.MASKED], job[Job.FACE_COUNT] = program.mask, program.masked, len(self.faces)
+        job[Job.SCRATCH], job[Job.MASK], job[Job.MASKED], job[Job.FACE_COUNT] = (
+            program.scratch,
+            program.mask,
+            program.masked,
+            len(self.faces),
+        )
         first = 3 - self.frame.dims
         job[Job.HELD] = sum(
             1 << 2 * (first + axis) + side
@@ -218,7 +217,6 @@ class Prepared:
                 result = target.ctypes.data if (len(schedule) - index) % 2 else address
                 job[Job.PITCH], job[Job.PLANE_PITCH] = one.layout.pitch, one.layout.plane_pitch
                 job[Job.BASE], job[Job.SIZE], job[Job.OUT] = one.layout.base, one.layout.size, result
-                job[Job.STREAM] = ground.streams and result % target.dtype.itemsize == 0
                 self._run(one, job.ctypes.data, workers)
         finally:
             if spare is not None:

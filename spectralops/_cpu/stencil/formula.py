@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from spectralops._cpu.stencil.emit import Emitter, Value
+from spectralops._cpu.stencil.layout import OPEN
 from spectralops._cpu.stencil.program import GRID, ITSELF, NUMBER, Flux, Mean, Program, Transport
 
 __all__ = ["Formula"]
@@ -47,8 +48,8 @@ class Formula:
     """Values of one stage, read by the functions that its maker passes.
 
     `number(slot)` is a coefficient; `cell(cell)` a value of u, `field(place, cell)` of a coefficient field,
-    `inside(cell)` and `is_open(axis, face)` of the mask, `mean(mean, face)` of what is made of a field, `rate(place,
-    cell)` of a pointwise term times dt. `before` may hold what :meth:`carried` gave for the cells before these.
+    `inside(cell)` bits of the mask, `mean(mean, face)` what is made of a field, `rate(place, cell)` a pointwise term
+    times dt. `before` may hold what :meth:`carried` gave for the cells before these.
     """
 
     def __init__(
@@ -59,7 +60,6 @@ class Formula:
         cell: Callable[[Cell], Value],
         field: Callable[[int, Cell], Value],
         inside: Callable[[Cell], Value],
-        is_open: Callable[[int, Cell], Value],
         mean: Callable[[Mean, Cell], Value],
         rate: Callable[[int, Cell], Value],
     ) -> None:
@@ -71,7 +71,6 @@ class Formula:
             "u": cell,
             "field": field,
             "inside": inside,
-            "open": is_open,
             "mean": mean,
             "rate": rate,
         }
@@ -134,16 +133,11 @@ class Formula:
                 found += [(self.backward_gain, one)] if one.wind <= 0 else []
         return [((f.__name__, part, cell), partial(f, part, cell)) for f, part in found if part.axis == 2]
 
-    @_once
-    def open(self, axis: int, face: Cell) -> Value:
-        """Whether the mask lets a face through."""
-        return self.read["open"](axis, face)
-
     def opened(self, axis: int, face: Cell, value: Value) -> Value:
         """The value, or 0 where the face is closed."""
         if not self.program.masked:
             return value
-        return self.e.masked(value, self.open(axis, face))
+        return self.e.chosen(self.inside(face), OPEN - axis, value, self.e.constant(0.0))
 
     @_once
     def of(self, kind: int, cell: Cell) -> Value:

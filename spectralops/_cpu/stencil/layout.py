@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum, auto
 
-__all__ = ["HELD", "LAYERS", "Array", "Face", "Flag", "Item", "Job", "Record", "Table", "Wall"]
+__all__ = ["HELD", "LAYERS", "OPEN", "Array", "Face", "Flag", "Item", "Job", "Record", "Table", "Wall"]
 
 
 class Place(IntEnum):
@@ -39,6 +39,7 @@ class Job(Place):
     FIELDS = auto()
     POINTWISE = auto()
     MASK = auto()  # its place behind these
+    SCRATCH = auto()  # number of all fields in scratch memory
     MASKED = auto()
     FACES = auto()  # address of what is made for them
     FACE_COUNT = auto()
@@ -46,7 +47,6 @@ class Job(Place):
     STAGES = auto()  # addresses of the functions that compute rows
     FUNCTIONS = auto()  # addresses of the pointwise ones
     DT = auto()  # address
-    STREAM = auto()  # whether the result goes past the caches
 
 
 class Array(Place):
@@ -84,7 +84,10 @@ class Item(Place):
 
 
 class Record(Place):
-    """Of a block of cells that one level computes; the stage -1 loads them, the target -1 is the result."""
+    """Of a block of cells that one level computes; the stage -1 loads them, the target -1 is the result.
+
+    Rows lie in scratch memory as many rows further up as SHIFT says. The stage -2 moves the rows J0 to J1 up there.
+    """
 
     STAGE = auto()
     SOURCE = auto()
@@ -96,6 +99,7 @@ class Record(Place):
     J1 = auto()
     I0 = auto()
     I1 = auto()
+    SHIFT = auto()
 
 
 class Wall(IntEnum):
@@ -138,5 +142,7 @@ class Table(Place):
     MASK = auto()
 
 
+# The top bit of a mask's cell says that it is inside, that at this place less the axis that the face above it is open.
+OPEN = 3
 # Ghosts on one side of an axis at most.
 LAYERS = 3

@@ -96,10 +96,10 @@ class Program:
         return BUFFERS[self.integrator]
 
     @property
-    def open_places(self) -> dict[int, int]:
-        """Places in scratch memory of the bits that say which faces are open, by axis."""
-        axes = {part.axis for part in self.fluxes} | {one.axis for one in self.transport} if self.masked else set()
-        return {axis: self.mask + 1 + k for k, axis in enumerate(sorted(axes))}
+    def closed(self) -> tuple[int, ...]:
+        """Axes of which the mask closes faces."""
+        axes = {part.axis for part in self.fluxes} | {one.axis for one in self.transport}
+        return tuple(sorted(axes)) if self.masked else ()
 
     @property
     def mean_places(self) -> dict[Mean, int]:
@@ -108,7 +108,7 @@ class Program:
         found += [
             Mean(one.given, one.axis, one.slot) for one in self.transport if one.form == "flux" and one.given >= 0
         ]
-        behind = self.mask + self.masked + len(self.open_places)
+        behind = self.mask + self.masked
         return {mean: behind + k for k, mean in enumerate(dict.fromkeys(found))}
 
     @property
@@ -120,8 +120,8 @@ class Program:
 
     @property
     def scratch(self) -> int:
-        """Fields in scratch memory: u, coefficients, what pointwise functions return, the mask, open faces, means."""
-        return self.mask + self.masked + len(self.open_places) + len(self.mean_places)
+        """Fields in scratch memory: u, coefficients, what pointwise functions return, the mask, means at faces."""
+        return self.mask + self.masked + len(self.mean_places)
 
     @property
     def mask(self) -> int:

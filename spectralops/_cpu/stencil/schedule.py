@@ -25,12 +25,23 @@ BUFFERS = {
 
 @lru_cache(maxsize=64)
 def schedule(
-    integrator: str, stages: int, levels: int, extent: Three, widths: Three, walls: int, block: Three, lanes: int
+    integrator: str,
+    stages: int,
+    levels: int,
+    extent: Three,
+    widths: Three,
+    walls: int,
+    block: Three,
+    lanes: int,
+    height: int | None = None,
 ) -> Array:
     """Records of a tile of `extent` cells with the given walls, in blocks of so many planes, rows and cells.
 
     Level 0 is what is loaded. Along an axis that a block spans, no level lags behind another: such an axis may wrap
     around inside the tile. Cells lag by whole vectors, so that vectors neither straddle lines nor run into a neighbour.
+
+    Where scratch memory holds no more than `height` rows of the tile, those that are still needed move up when it is
+    full.
     """
     lags = [0 if b >= n else w for b, n, w in zip(block, extent, widths, strict=True)]
     lags[2] = -(-lags[2] // lanes) * lanes
@@ -65,10 +76,36 @@ def schedule(
     records[:, Record.SOURCE] = pair[:, 0]
     records[:, Record.TARGET] = np.where(t == 0, 0, np.where(t == levels, -1, pair[:, 1]))
     records[:, Record.FLAGS] = flags
-    records[:, Record.P0 :] = np.stack([bound for span in spans for bound in span], 1)
-    records = np.ascontiguousarray(records[np.all([first < end for first, end in spans], 0)])
+    records[:, Record.P0 : Record.SHIFT] = np.stack([bound for span in spans for bound in span], 1)
+    records[:, Record.SHIFT] = 0
+    wanted = np.all([first < end for first, end in spans], 0)
+    if height is not None and height < extent[1]:
+        records = _moving(records, wanted, ky, (extent[1], block[1], height), levels * lags[1], widths[1])
+    else:
+        records = records[wanted]
+    records = np.ascontiguousarray(records)
     records.setflags(write=False)
     return records
+
+
+def _moving(records: Array, wanted: Array, ky: Array, sizes: Three, behind: int, width: int) -> Array:
+    """Records with the shifts of their rows, and those that move rows. The last level lags `behind` the loading."""
+    rows, block, height = sizes
+    parts, shift = [], 0
+    for k in range(ky[-1] + 1):
+        # Before its first block no level looks further back than this.
+        first = k * block - behind
+        if min((k + 1) * block, rows) - shift > height and first > shift:
+            move = np.zeros((1, len(Record)), np.int64)
+            move[0, Record.STAGE] = -2
+            move[0, [Record.J0, Record.J1]] = first - width - shift, min(k * block, rows) - shift
+            move[0, Record.SHIFT] = first - shift
+            parts.append(move)
+            shift = first
+        part = records[(ky == k) & wanted]
+        part[:, Record.SHIFT] = shift
+        parts.append(part)
+    return np.concatenate(parts)
 
 
 def reach(levels: int, widths: Three, lanes: int) -> Three:

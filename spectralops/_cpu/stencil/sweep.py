@@ -5,13 +5,12 @@ It knows nothing of the terms of a step: one per dtype is compiled, which calls 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from spectralops._cpu.stencil.emit import Emitter, Tables, Value
-from spectralops._cpu.stencil.layout import LAYERS, Array, Face, Flag, Item, Job, Record, Table
+from spectralops._cpu.stencil.layout import LAYERS, OPEN, Array, Face, Flag, Item, Job, Record, Table
 
 __all__ = ["emit_sweep"]
 
@@ -29,6 +28,7 @@ def emit_sweep(e: Emitter) -> None:
     _emit_hold(e)
     _emit_faces(e)
     _emit_load_block(e)
+    _emit_move(e)
     _emit_level(e)
     with e.function("sweep", "qqiii", private=False) as (job, items, first, last, address):
         scratch = e.pointer(address)
@@ -38,21 +38,37 @@ def emit_sweep(e: Emitter) -> None:
             with e.loop(0, count) as k:
                 arguments = (job, item, e.shift(e.pointer(records, "q"), k * len(Record)), scratch)
                 _emit_record(e, arguments)
-        with e.when(Tables(e, job)[Job.STREAM] > 0):
-            e.fence()
 
 
 def _emit_record(e: Emitter, arguments: tuple[Value, ...]) -> None:
-    """Load a block of a tile, or compute one of a level."""
+    """Compute a block of a level, load one of a tile, or move rows up."""
     stage = e.scalar(arguments[2], int(Record.STAGE))
-    e.either(stage < 0, lambda: e.call("load", *arguments), lambda: e.call("level", *arguments))
+
+    def other() -> None:
+        e.either(stage.equals(-1), lambda: e.call("load", *arguments), lambda: e.call("move", *arguments))
+
+    e.either(stage < 0, other, lambda: e.call("level", *arguments))
+
+
+def _emit_move(e: Emitter) -> None:
+    """Define ``move(job, item, record, scratch)``: rows of all fields, and the ghosts at their ends, to rows above."""
+    with e.function("move", "qqqf") as (job, _, record, scratch):
+        j, r = Tables(e, job), Tables(e, record)
+        pitch = j[Job.PITCH]
+        # A row begins with the ghosts before its first cell; so does scratch memory with its first row.
+        first = e.shift(scratch, (r[Record.J0] + j[Job.WIDTH_OF_ROWS]) * pitch)
+        size = (r[Record.J1] - r[Record.J0]) * pitch * e.bytes
+        with e.loop(0, j[Job.SCRATCH]) as k:
+            source = e.shift(first, k * j[Job.SIZE])
+            target = e.shift(source, r[Record.SHIFT] * pitch * -1)
+            e.move(e.bytes_at(target), e.bytes_at(source), size)
 
 
 def _emit_load_block(e: Emitter) -> None:
     """Define ``load(job, item, record, scratch)``: a block of u, of all fields and of the mask, with their ghosts."""
     with e.function("load", "qqqf") as (job, item, record, scratch):
         j, r = Tables(e, job), Tables(e, record)
-        size, base, first = j[Job.SIZE], j[Job.BASE], j[Job.BUFFERS]
+        size, base, first = j[Job.SIZE], _base(j, r), j[Job.BUFFERS]
         arrays = e.pointer(j[Job.ARRAYS], "q")
 
         def load(entry: Any, start: Value, table: Table) -> None:
@@ -85,40 +101,24 @@ def _emit_level(e: Emitter) -> None:
         exact = target < 0
         p0, p1, j0, j1, i0 = (r[p] for p in (Record.P0, Record.P1, Record.J0, Record.J1, Record.I0))
         n = r[Record.I1] - i0
-        count = j1 - j0
+        count, base = j1 - j0, _base(j, r)
         out_pitch = e.select(exact, j[Job.CELLS], pitch)
         source = e.shift(scratch, r[Record.SOURCE] * size)
         inner = e.shift(scratch, e.select(exact, 0, target) * size)
         rows = e.scalar(e.pointer(j[Job.STAGES], "q"), r[Record.STAGE])
         with e.loop(p0, p1) as p:
-            place = j[Job.BASE] + p * plane_pitch + j0 * pitch + i0
+            place = base + p * plane_pitch + j0 * pitch + i0
             z = i[Item.GRID] * j[Job.PLANES] + i[Item.Z] + p
             cell = (z * j[Job.ROWS] + i[Item.Y] + j0) * j[Job.CELLS] + i[Item.X] + i0
             to = e.select(exact, e.shift(e.pointer(j[Job.OUT]), cell), e.shift(inner, place))
             s = e.shift(source, place)
             with e.loop(0, j[Job.POINTWISE]) as k:
                 _emit_pointwise(e, j, k, scratch, s, place, count, n)
-
-            def compute(first: Value, length: Value, kind: Value, at: tuple[Value, ...] = (place, s, to)) -> None:
-                inside, read, written = at
-                starts = (inside + first, e.shift(read, first), e.shift(written, first))
-                e.call_address(rows, job, coefficients, scratch, *starts, out_pitch, count, length, kind)
-
-            def streamed(to: Value = to, compute: Callable[[Value, Value, Value], None] = compute) -> None:
-                # Up to the first place that is a multiple of a vector's size, then vectors past the caches.
-                ahead = (e.address(to) * -1) & (e.lanes * e.bytes - 1)
-                head = e.least(ahead >> int(math.log2(e.bytes)), n)
-                with e.when(head > 0):
-                    compute(e.integer(0), head, e.integer(1))
-                with e.when(head < n):
-                    compute(head, n - head, e.integer(2))
-
-            whole = partial(compute, e.integer(0), n, e.select(exact, 1, 0))
-            e.either(exact & (j[Job.STREAM] > 0), streamed, whole)
+            e.call_address(rows, job, coefficients, scratch, place, s, to, out_pitch, count, n, e.select(exact, 1, 0))
             with e.when(j[Job.HELD] > 0):
                 e.call("hold", job, item, record, p, s, to, out_pitch)
         with e.when(target >= 0):
-            _emit_ghosts(e, (job, item, record, e.shift(inner, j[Job.BASE])), flags, Table.CELLS)
+            _emit_ghosts(e, (job, item, record, e.shift(inner, base)), flags, Table.CELLS)
 
 
 def _emit_pointwise(
@@ -302,7 +302,7 @@ def _emit_faces(e: Emitter) -> None:
             slot = f[Face.SLOT]
             of_mask = slot < 0
             source, target = (
-                e.shift(scratch, f[place] * j[Job.SIZE] + j[Job.BASE]) for place in (Face.SOURCE, Face.TARGET)
+                e.shift(scratch, f[place] * j[Job.SIZE] + _base(j, r)) for place in (Face.SOURCE, Face.TARGET)
             )
             factor = e.everywhere(coefficients, e.select(of_mask, 0, slot))
             for axis, pitch in enumerate(pitches):
@@ -318,8 +318,13 @@ def _emit_faces(e: Emitter) -> None:
                         with e.loop(i0, i1, e.lanes) as cell:
                             here, above = line + cell, line + cell + pitch
                             value, other = e.load(source, here), e.load(source, above)
-                            bits = e.masked(value, e.load_bits(source, above))
+                            bits = e.with_bit(e.load_bits(source, here), e.load_bits(source, above), OPEN - axis)
                             e.store(target, here, e.select(of_mask, bits, (value + other) * factor))
+
+
+def _base(j: Tables, r: Tables) -> Value:
+    """Where the first cell of a tile would lie in a field of scratch memory."""
+    return j[Job.BASE] - r[Record.SHIFT] * j[Job.PITCH]
 
 
 def _coefficients(e: Emitter, j: Tables, i: Tables) -> Value:

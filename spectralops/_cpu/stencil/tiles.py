@@ -12,7 +12,7 @@ import numpy as np
 from spectralops._cpu.stencil.layout import Item
 from spectralops._cpu.stencil.program import Program
 from spectralops._cpu.stencil.schedule import reach, schedule
-from spectralops._cpu.vector import host
+from spectralops._cpu.vector import host, workspace
 
 __all__ = ["Frame", "Layout", "Pass", "passes"]
 
@@ -24,18 +24,16 @@ PAGE_BYTES = 4096
 CACHE_BYTES = 320 << 10
 # The same in three dimensions, where so little would be too little: a part of the cache that cores share.
 SHARED_BYTES = 2 << 20
-# Scratch memory of a tile, which the shared cache should hold.
+# Scratch memory of a tile of one level.
 TILE_BYTES = 4 << 20
 # A single grid of a smaller part than this of what stays in cache is not worth cutting up for further threads.
 SHARED_FRACTION = 4
 # Deeper passes gain nothing: memory is no longer what they wait for. Nor do steps with more operations a cell.
-MOST_LEVELS = {1: 64, 2: 16, 3: 8}
+MOST_LEVELS = {1: 64, 2: 32, 3: 8}
 FEW_LEVELS, MANY_OPERATIONS = 4, 60
 # Rows (and planes) of a level between two levels' turns; multiples of the four rows that kernels take at a time.
 BLOCK_ROWS = {2: 8, 3: 16}
 BLOCK_PLANES = 2
-# Scratch memory of a block of rows in two dimensions, which a core's nearest cache holds from level to level.
-NEAR_BYTES = 16 << 10
 # A tile is at least this many times longer than what a pass reaches beyond it: neighbours compute the rest twice.
 TILE_REACHES = {1: 16, 2: 16, 3: 8}
 
@@ -137,12 +135,16 @@ def _tiled(frame: Frame, steps: int, workers: int) -> Iterator[Pass]:
         levels = count * frame.program.stages
         far = reach(levels, frame.widths, frame.lanes)
         least = [TILE_REACHES[dims] * k for k in far]
+        height, tall = None, rows
         if dims == 2:
-            # The window of all levels decides how long rows may be, then the tile how many there are.
-            depth = far[1] + BLOCK_ROWS[dims]
-            parts = _count(n, max(least[2], CACHE_BYTES // (depth * frame.cell_bytes)))
-            length = -(-n // parts) + 2 * far[2]
-            tall = TILE_BYTES // (length * frame.cell_bytes)
+            window = (far[1] + BLOCK_ROWS[dims]) * frame.cell_bytes
+            # One level has no use for rows that stay; several have short rows, twice as many as they work on at a time.
+            parts = _count(n, max(least[2], CACHE_BYTES // (window if levels == 1 else 2 * window)))
+            row_bytes = (-(-n // parts) + 2 * far[2] * (parts > 1)) * frame.cell_bytes
+            if levels == 1:
+                tall = TILE_BYTES // row_bytes
+            else:
+                height = max(far[1] + BLOCK_ROWS[dims], CACHE_BYTES // row_bytes)
         else:
             depth = far[0] + BLOCK_PLANES
             slab = depth * (BLOCK_ROWS[dims] + 2 * far[1]) * frame.cell_bytes
@@ -151,17 +153,13 @@ def _tiled(frame: Frame, steps: int, workers: int) -> Iterator[Pass]:
             tall = SHARED_BYTES // (depth * length * frame.cell_bytes) - 2 * far[1]
         bands = _count(rows, max(least[1], tall))
         if frame.grids * bands * parts < workers:
-            bands = max(bands, min(-(-workers // (frame.grids * parts)), rows // max(1, 2 * far[1])))
+            # Several tiles for each worker where they are long enough, else one while that gains more than it costs.
+            several = min(workers * workspace.PARTS_PER_WORKER, rows // max(1, least[1]))
+            one = min(-(-workers // (frame.grids * parts)), rows // max(1, 2 * far[1]))
+            bands = max(bands, several // workers * workers, one)
         cuts = [[(0, planes)], _cuts(rows, bands), _cuts(n, parts)]
-        yield _pass(frame, count, cuts, (BLOCK_PLANES, BLOCK_ROWS[dims], _block_cells(frame, levels)))
-
-
-def _block_cells(frame: Frame, levels: int) -> int:
-    """Cells of a row that a level computes before the next has its turn: a block's stay in the nearest cache."""
-    if frame.dims > 2 or levels == 1:
-        return frame.shape[2] + 2 * reach(levels, frame.widths, frame.lanes)[2]
-    cells = NEAR_BYTES // (BLOCK_ROWS[frame.dims] * frame.cell_bytes)
-    return max(1, cells // frame.lanes) * frame.lanes
+        block = (BLOCK_PLANES, BLOCK_ROWS[dims], n + 2 * far[2])
+        yield _pass(frame, count, cuts, block, height)
 
 
 def _lines(frame: Frame, steps: int, workers: int) -> Iterator[Pass]:
@@ -195,8 +193,8 @@ def _cuts(n: int, count: int) -> list[tuple[int, int]]:
     return [(n * k // count, n * (k + 1) // count) for k in range(count)]
 
 
-def _pass(frame: Frame, steps: int, cuts: list[list[tuple[int, int]]], block: Three) -> Pass:
-    """A pass over tiles that are cut along each axis as said.
+def _pass(frame: Frame, steps: int, cuts: list[list[tuple[int, int]]], block: Three, height: int | None = None) -> Pass:
+    """A pass over tiles that are cut along each axis as said, of whose rows scratch memory holds `height`.
 
     Ends of an axis are walls, except where it wraps around and is not in one block.
     """
@@ -226,11 +224,20 @@ def _pass(frame: Frame, steps: int, cuts: list[list[tuple[int, int]]], block: Th
                 key = (walls, extent)
                 if key not in records:
                     records[key] = schedule(
-                        program.integrator, program.stages, levels, extent, frame.widths, walls, block, frame.lanes
+                        program.integrator,
+                        program.stages,
+                        levels,
+                        extent,
+                        frame.widths,
+                        walls,
+                        block,
+                        frame.lanes,
+                        height,
                     )
                 found = records[key]
                 items.append((0, z, y, x, planes, rows, cells, walls, found.ctypes.data, len(found)))
     table = np.tile(np.array(items, np.int64), (frame.grids, 1))
     table[:, Item.GRID] = np.repeat(np.arange(frame.grids), len(items))
-    largest = tuple(max(extent for _, extent, _ in tiles) for tiles in sides)
-    return Pass(steps, table, table.ctypes.data, frame.layout(largest), tuple(records.values()))  # type: ignore[arg-type]
+    planes, rows, cells = (max(extent for _, extent, _ in tiles) for tiles in sides)
+    largest = (planes, rows if height is None else min(rows, height), cells)
+    return Pass(steps, table, table.ctypes.data, frame.layout(largest), tuple(records.values()))
