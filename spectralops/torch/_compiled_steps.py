@@ -1,8 +1,8 @@
 """Steps in compiled code: one custom operator, planned when it runs, so that shapes and the number of steps may vary.
 
 What else describes a step is a text, since an operator takes plain values only: the expression that makes the
-arguments, with ``Array(k)`` for the k-th array. PyTorch can trace how it is written; read back, it makes objects of this
-package and no others.
+arguments, with ``Array(k)`` for the k-th array. PyTorch can trace how it is written; read back, it makes objects of
+this package and no others.
 """
 
 from __future__ import annotations

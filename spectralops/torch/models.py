@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from spectralops.torch._channels import ChannelMap
 from spectralops.torch.spectral_layer import SpectralConv
 
 __all__ = ["FNO", "FNOBlock"]
@@ -56,7 +57,10 @@ class FNOBlock(nn.Module):
 
     def forward(self, v: Tensor, output_shape: Sequence[int] | None = None) -> Tensor:
         """Apply the block, the result on a grid of `output_shape` if given."""
-        y = self.convolution(v, output_shape) + _at_points(self.skip, self.convolution.transform(v, output_shape))
+        convolution = self.convolution
+        y = self.skip[0](
+            convolution.transform(v, output_shape), convolution.unbiased(v, output_shape), convolution.bias
+        )
         return y if self.activation is None else self.activation(y)
 
 
@@ -124,23 +128,19 @@ class FNO(nn.Module):
         """Map x (N, in_channels, ...) to (N, out_channels, ...) on the same grid."""
         if self.positional:
             x = torch.cat([x, *_coordinates(x, self.order)], 1)
-        v = _at_points(self.lifting, x)
+        v = self.lifting(x)
         for block in self.blocks:
             v = block(v)
-        return _at_points(self.projection, v)
+        projected: Tensor = self.projection(v)
+        return projected
 
 
 def _pointwise(*channels: int) -> nn.Sequential:
     """Linear maps of the channels of each point with an activation in between."""
     maps: list[nn.Module] = []
     for read, written in pairwise(channels):
-        maps += [nn.GELU(), nn.Conv1d(read, written, 1)]
+        maps += [nn.GELU(), ChannelMap(read, written)]
     return nn.Sequential(*maps[1:])
-
-
-def _at_points(function: nn.Module, x: Tensor) -> Tensor:
-    """Apply maps of channels, whatever the number of axes."""
-    return function(x.flatten(2)).unflatten(2, x.shape[2:])
 
 
 def _coordinates(x: Tensor, order: int) -> list[Tensor]:

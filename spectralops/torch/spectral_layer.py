@@ -232,6 +232,11 @@ class SpectralConv(nn.Module):
 
     def forward(self, x: Tensor, output_shape: Sequence[int] | None = None) -> Tensor:
         """Convolve x (N, C_in, ...), the result on a grid of `output_shape` if given."""
+        y = self.unbiased(x, output_shape)
+        return y if self.bias is None else y + self.bias
+
+    def unbiased(self, x: Tensor, output_shape: Sequence[int] | None = None) -> Tensor:
+        """Convolve x without adding the bias."""
         if x.is_complex() and not self.complex_data:
             raise TypeError(f"{type(self).__name__}: x is {x.dtype}, but must be real for a layer of real data")
         sizes, target = list(x.shape[-self.order :]), self._target(x, output_shape)
@@ -257,7 +262,7 @@ class SpectralConv(nn.Module):
         if sizes != target and self.fft_norm != "forward":
             ratio = math.prod(sizes) / math.prod(target)
             y = y * (ratio if self.fft_norm == "backward" else math.sqrt(ratio))
-        return y if self.bias is None else y + self.bias
+        return y
 
     def transform(self, x: Tensor, output_shape: Sequence[int] | None = None) -> Tensor:
         """Bring x to the grid of the layer's result, for skip connections: by band-limited interpolation."""
