@@ -96,8 +96,11 @@ def smoothed(x: Any, layout: GridLayout, symbol: Any) -> Any:
         y = x
         for axis in layout.axes:
             y = extended(y, axis, layout)
-        axes = tuple(axis.number for axis in layout.axes)
-        y = spectral_filter(y, symbol, spacing=tuple(axis.spacing for axis in layout.axes), axes=axes)
+        if len(layout.axes) == 1:
+            y = _lines(y, layout.axes[0], symbol)
+        else:
+            axes = tuple(axis.number for axis in layout.axes)
+            y = spectral_filter(y, symbol, spacing=tuple(axis.spacing for axis in layout.axes), axes=axes)
         for axis in layout.axes:
             y = _window(y, axis.number, 0, axis.size)
         return y
@@ -107,9 +110,28 @@ def smoothed(x: Any, layout: GridLayout, symbol: Any) -> Any:
         if axis.kind == "longitude":
             wide = _rows(wide, axis, layout, symbol)
         else:
-            wide = spectral_filter(wide, symbol, spacing=axis.spacing, axes=axis.number)
+            wide = _lines(wide, axis, symbol)
         y = _window(wide, axis.number, 0, axis.size)
     return y
+
+
+def _lines(x: Any, axis: Axis, symbol: Any) -> Any:
+    """Filter along one axis, on an engine that follows from its length and not from how many lines there are."""
+    rough = isinstance(x, np.ndarray) and any(n > 7 for n in prime_factors(x.shape[axis.number]))
+    return spectral_filter(x, symbol, spacing=axis.spacing, axes=axis.number, backend="numpy" if rough else None)
+
+
+def prime_factors(n: int) -> list[int]:
+    """Prime factors of a number, the smallest first."""
+    factors, factor = [], 2
+    while n > 1:
+        if factor * factor > n:
+            factor = n
+        while n % factor == 0:
+            factors.append(factor)
+            n //= factor
+        factor += 1
+    return factors
 
 
 def _rows(x: Any, axis: Axis, layout: GridLayout, symbol: Any) -> Any:
