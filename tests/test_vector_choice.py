@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from spectralops import _compiler
+from spectralops import _compiler, plan_spectral_filter, transfer
+from spectralops._cpu import spectral_filter
 from spectralops._cpu.vector import choice
 
 
@@ -40,7 +41,7 @@ def test_is_smooth(n: int, smooth: bool) -> None:
 )
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_lengths_that_are_taken(lengths: tuple[int, ...], batch: int, dtype: str) -> None:
-    assert choice.refusal(lengths, batch, dtype) == ""
+    assert choice.filter_refusal(lengths, batch, dtype) == ""
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ def test_lengths_that_are_taken(lengths: tuple[int, ...], batch: int, dtype: str
     ],
 )
 def test_refusals_say_why(lengths: tuple[int, ...], batch: int, words: str) -> None:
-    assert choice.refusal(lengths, batch) == words
+    assert choice.filter_refusal(lengths, batch) == words
 
 
 @pytest.mark.parametrize(
@@ -67,7 +68,7 @@ def test_refusals_say_why(lengths: tuple[int, ...], batch: int, words: str) -> N
 )
 def test_few_rows_and_complex_rows_are_another_matter(n: int, batch: int, halved: bool, taken: bool) -> None:
     """A long row is cut into short ones, and complex input has no half that SciPy saves."""
-    assert (choice.refusal((n,), batch, "float32", halved) == "") is taken
+    assert (choice.filter_refusal((n,), batch, "float32", halved) == "") is taken
 
 
 @pytest.mark.parametrize(
@@ -119,21 +120,28 @@ def test_lone_transforms_that_are_refused(
 
 
 def test_the_environment_switches_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_spectral_filter((4, 16), "float32", transfer.gaussian(1.0), axes=-1)
+    words = "SPECTRALOPS_NUMBA=0 switches compiled kernels off"
+    assert not spectral_filter._refuses(plan)
     monkeypatch.setenv("SPECTRALOPS_NUMBA", "0")
-    assert choice.refusal((16,), 1) == "SPECTRALOPS_NUMBA=0 switches compiled kernels off"
-    assert choice.transform_refusal((64, 256), (1,), "float32", False) == choice.refusal((16,), 1)
+    assert spectral_filter._refuses(plan)
+    assert spectral_filter._refusal(plan) == words
+    assert choice.transform_refusal((64, 256), (1,), "float32", False) == words
     monkeypatch.setenv("SPECTRALOPS_NUMBA", "1")
-    assert choice.refusal((16,), 1) == ""
+    assert spectral_filter._refusal(plan) == ""
+    assert not spectral_filter._refuses(plan)
 
 
 def test_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_compiler, "_installed", lambda: False)
-    assert choice.refusal((16,), 1) == "numba, which compiles kernels, is not installed"
+    plan = plan_spectral_filter((4, 16), "float32", transfer.gaussian(1.0), axes=-1)
+    assert spectral_filter._refusal(plan) == "numba, which compiles kernels, is not installed"
+    assert spectral_filter._refuses(plan)
 
 
 def test_the_choice_loads_nothing() -> None:
     code = (
-        "import sys; from spectralops._cpu.vector import choice; choice.refusal((16,), 1); "
+        "import sys; from spectralops._cpu.vector import choice; choice.filter_refusal((22,), 1); "
         "print(sorted({'numba', 'llvmlite', 'scipy'} & set(sys.modules)))"
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
@@ -141,30 +149,47 @@ def test_the_choice_loads_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lengths", "batch", "halved", "nanoseconds"),
+    ("lengths", "batch", "halved", "units"),
     [
-        ((16,), 9, True, 16 * 8.16),
-        ((15,), 9, True, 16 * 20.4),
-        ((16,), 9, False, 16 * 21.76),
-        ((16, 30), 3, True, 3 * (32 * 8.16 + 16 * 51.0)),
-        ((15, 30), 1, False, 2 * (32 * 10.2 + 8 * 51.0)),
-        ((16, 30, 2), 1, True, 64 * 8.16 + 16 * (2 * 51.0 + 30 * 0.68)),
-        ((1024,), 1, True, 0.6 * (32 * 54.4 + 32 * 54.4)),
-        ((1024,), 8, True, 8 * 1566.72),
-        ((2018,), 1, False, 2 * 10512.88 + 1009 * 0.68),
+        ((16,), 9, True, 16 * 48),
+        ((15,), 9, True, 16 * 120),
+        ((16,), 9, False, 16 * 128),
+        ((16, 30), 3, True, 3 * (32 * 48 + 16 * 300)),
+        ((15, 30), 1, False, 2 * (32 * 60 + 8 * 300)),
+        ((16, 30, 2), 1, True, 64 * 48 + 16 * (2 * 300 + 30 * 4)),
+        ((1024,), 1, True, 1.45 * (32 * 128 + 24 * 320)),
+        ((1024,), 8, True, 8 * 512 * 18),
+        ((2000,), 3, False, 3 * 2 * 1.45 * (40 * 250 + 32 * 440)),
     ],
 )
-def test_predicted_time_of_the_engine(lengths: tuple[int, ...], batch: int, halved: bool, nanoseconds: float) -> None:
-    """Units by hand: 8 costs 48 of 0.17 ns, 15 costs 120, 30 costs 300; whole groups of eight lanes are paid."""
-    assert choice._engine_filters(lengths, batch, 8, halved) == pytest.approx(nanoseconds)
+def test_predicted_time_of_the_engine(lengths: tuple[int, ...], batch: int, halved: bool, units: float) -> None:
+    """Units by hand: 8 costs 48, 15 costs 120, 30 costs 300, 32 costs 320; whole groups of eight lanes are paid."""
+    assert choice._engine_filters(lengths, batch, 8, halved) == pytest.approx(0.21 * units)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "batch", "dtype", "halved", "units"),
+    [
+        ((16,), 1, "float32", True, 0.5 * 2.15 * 128),
+        ((16,), 1, "float32", False, 1.47 * 128),
+        ((16,), 1, "float64", True, 1.67 * 0.5 * 1.47 * 128),
+        ((16,), 4, "float32", True, 0.5 * 4 * 128),
+        ((16,), 7, "float32", True, 0.5 * (4 + 3 * 2.15) * 128),
+        ((16,), 3, "float64", False, 1.67 * (2 + 1.47) * 128),
+        ((16, 30), 2, "float32", True, 0.5 * (60 * 128 + 32 * 300)),
+    ],
+)
+def test_predicted_time_of_scipy(lengths: tuple[int, ...], batch: int, dtype: str, halved: bool, units: float) -> None:
+    """Four single or two double transforms share a vector; those left over cost more."""
+    assert choice._scipy_filters(lengths, batch, dtype, halved) == pytest.approx(0.48 * units)
 
 
 @pytest.mark.parametrize(
     ("n", "scipy", "engine"),
     [
-        (16, 0.38 * 128, 0.17 * 128),
-        (13, 0.38 * 280.8, 150 + 0.23 * 320),
-        (1009, 3 * 0.38 * 45056, 150 + 0.23 * 45056),
+        (16, 0.48 * 128, 0.21 * 128),
+        (13, 0.48 * 280.8, 0.32 * 320),
+        (1009, 3 * 0.48 * 45056, 0.32 * 45056),
     ],
 )
 def test_predicted_times_of_one_transform(n: int, scipy: float, engine: float) -> None:

@@ -124,6 +124,16 @@ def test_forward_is_scipy_in_digit_reversed_order(rng: np.random.Generator, n: i
     assert relative(result, expected) < bound(dtype, n)
 
 
+@pytest.mark.parametrize("way", ["forward", "inverse"])
+@pytest.mark.parametrize("n", [1, 2, 16, 64, 512, 2048])
+def test_powers_of_two_have_kernels_of_their_own(rng: np.random.Generator, n: int, way: str) -> None:
+    """The same bits as from the kernel of all radices, to be compiled in half the time."""
+    group = random_group(rng, n, "float32")
+    assert (tables.axis(n, "float32").forward, tables.axis(n, "float32").inverse) == ("forward_twos", "inverse_twos")
+    assert (tables.axis(6 * n, "float32").forward, tables.axis(6 * n, "float32").inverse) == ("forward", "inverse")
+    np.testing.assert_array_equal(transformed(group, f"{way}_twos"), transformed(group, way))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n", SMOOTH + LONGER)
 def test_inverse_is_scipy_from_digit_reversed_order(rng: np.random.Generator, n: int, dtype: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 import scipy.fft
 from support import assert_close, random_array, tolerance
 
-from spectralops._cpu.vector import filters, prepared, routes, workspace
+from spectralops._cpu.vector import choice, filters, prepared, routes, workspace
 
 Axes = tuple[int, ...]
 DTYPES = ["float32", "float64", "complex64", "complex128"]
@@ -314,7 +314,7 @@ def test_poisoned_scratch_changes_nothing(rng: np.random.Generator, monkeypatch:
 
 @pytest.mark.parametrize(("n", "expected"), [(1024, (32, 32)), (945, (27, 35)), (1000, (25, 40)), (7, (1, 7))])
 def test_long_transforms_are_split_nearly_square(n: int, expected: tuple[int, int]) -> None:
-    a, b = routes.split(n, 8)
+    a, b = choice.split(n, 8)
     assert a * b == n
     assert (a, b) == expected
 

@@ -12,12 +12,15 @@ from scipy import fft
 
 from spectralops._compiler import unavailable
 from spectralops._cpu.blocks import Index, blocks, run
-from spectralops._cpu.vector.choice import is_smooth, refusal
+from spectralops._cpu.vector.choice import filter_refusal, is_smooth
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral import SpectralFilterPlan
 
 __all__ = ["algorithm", "spectral_filter"]
+
+# Results of up to this size are one block, whatever their shape.
+ONE_BLOCK_BYTES = 1 << 18
 
 Array = np.ndarray[Any, Any]
 
@@ -25,7 +28,7 @@ Array = np.ndarray[Any, Any]
 def spectral_filter(plan: SpectralFilterPlan, x: Array, *operands: Array, out: Array, workers: int) -> None:
     """Run the plan on the engine for it."""
     if out.size:
-        engine = _by_scipy if _refusal(plan) else _by_vectors
+        engine = _by_scipy if _refuses(plan) else _by_vectors
         engine(plan, x, plan.factors(operands), out, workers)
 
 
@@ -33,12 +36,17 @@ def _refusal(plan: SpectralFilterPlan) -> str:
     return unavailable() or _known_refusal(plan.in_shape, plan.axes, plan.sizes, plan.compute_dtype)
 
 
+def _refuses(plan: SpectralFilterPlan) -> bool:
+    """Whether there is any reason; the environment is asked last, which takes longest."""
+    return bool(_known_refusal(plan.in_shape, plan.axes, plan.sizes, plan.compute_dtype) or unavailable())
+
+
 @lru_cache(maxsize=512)
 def _known_refusal(shape: tuple[int, ...], axes: tuple[int, ...], sizes: tuple[int, ...], dtype: str) -> str:
     """Why the engine does not take a plan; `sizes` are the padded lengths of its axes."""
     batch = math.prod(n for axis, n in enumerate(shape) if axis not in axes)
     real = "float64" if dtype in ("float64", "complex128") else "float32"
-    return refusal(sizes, batch, real, real == dtype)
+    return filter_refusal(sizes, batch, real, real == dtype)
 
 
 def algorithm(plan: SpectralFilterPlan) -> str:
@@ -83,14 +91,14 @@ def _by_vectors(plan: SpectralFilterPlan, x: Array, factors: tuple[Array, ...], 
 
 def _by_scipy(plan: SpectralFilterPlan, x: Array, factors: tuple[Array, ...], out: Array, workers: int) -> None:
     """Blocks of transforms, in the memory order of x; with fewer than workers, the threads go into the transforms."""
-    aligned = [factor[(None,) * (x.ndim - factor.ndim)] for factor in factors]
-    if workers == 1 and plan.batch <= plan.block:
-        _filtered(plan, x, aligned, out, 1)
+    if workers == 1 and (out.nbytes <= ONE_BLOCK_BYTES or plan.batch <= plan.block):
+        _filtered(plan, x, factors, out, 1)
         return
+    aligned = tuple(factor[(None,) * (x.ndim - factor.ndim)] for factor in factors)
     inner = workers if plan.batch < workers else 1
 
     def one_block(index: Index) -> None:
-        mine = [factor[_own(index, factor, plan.axes)] for factor in aligned]
+        mine = tuple(factor[_own(index, factor, plan.axes)] for factor in aligned)
         _filtered(plan, x[index], mine, out[index], inner)
 
     size = min(plan.block, -(-plan.batch // workers))
@@ -105,18 +113,22 @@ def _own(index: Index, factor: Array, axes: tuple[int, ...]) -> Index:
     )
 
 
-def _filtered(plan: SpectralFilterPlan, x: Array, factors: list[Array], out: Array, workers: int) -> None:
+def _filtered(plan: SpectralFilterPlan, x: Array, factors: tuple[Array, ...], out: Array, workers: int) -> None:
     """One block."""
     if plan.padded:
         x = _padded(plan, x)
-    halved = plan.grid.halved
-    spectrum = (fft.rfftn if halved else fft.fftn)(x, axes=plan.axes, workers=workers)
+    halved, axes = plan.grid.halved, plan.axes
+    if len(axes) == 1:  # SciPy's functions for one axis take half the time around a short transform
+        spectrum = (fft.rfft if halved else fft.fft)(x, None, axes[0], workers=workers)
+    else:
+        spectrum = (fft.rfftn if halved else fft.fftn)(x, None, axes, workers=workers)
     for factor in factors:
         spectrum *= factor
-    if halved:
-        result = fft.irfftn(spectrum, s=plan.sizes, axes=plan.axes, overwrite_x=True, workers=workers)
+    if len(axes) == 1:
+        back = fft.irfft if halved else fft.ifft
+        result = back(spectrum, plan.sizes[0], axes[0], overwrite_x=True, workers=workers)
     else:
-        result = fft.ifftn(spectrum, axes=plan.axes, overwrite_x=True, workers=workers)
+        result = (fft.irfftn if halved else fft.ifftn)(spectrum, plan.sizes, axes, overwrite_x=True, workers=workers)
     out[...] = _cropped(plan, result) if plan.padded else result
 
 

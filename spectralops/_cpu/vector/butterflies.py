@@ -11,10 +11,11 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["RADICES", "butterfly"]
+__all__ = ["RADICES", "TWOS", "butterfly"]
 
 # Preferred ones first: what one visit to memory achieves.
 RADICES = (8, 4, 7, 5, 3, 2)
+TWOS = (8, 4, 2)
 HALF_ROOT = math.sqrt(0.5)
 
 Pair = tuple[Any, Any]

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from spectralops._compiler import unavailable
 
-__all__ = ["chirp_length", "is_smooth", "refusal", "transform_refusal"]
+__all__ = ["chirp_length", "filter_refusal", "is_smooth", "split", "transform_refusal"]
 
 PRIMES = (2, 3, 5, 7)
 AXES = (1, 2, 3)
@@ -22,13 +22,15 @@ AXES = (1, 2, 3)
 FACTORS = {2: 2.0, 3: 3.0, 5: 5.0, 7: 7.7, 11: 12.1}
 LOOPED, ALONE = (3.0, 0.6), 2.0
 # Nanoseconds of a unit in single precision, of a forward transform, a product and an inverse together.
-UNIT_SCIPY, UNIT_SMOOTH, UNIT_CHIRP = 0.38, 0.17, 0.23
-# And of both convolutions with a chirp, however short.
-CHIRP = 150.0
+UNIT_SCIPY, UNIT_SMOOTH, UNIT_CHIRP = 0.48, 0.21, 0.32
 # The same in double precision, relative to single.
-DOUBLE_SCIPY, DOUBLE_ENGINE = 1.5, 2.0
+DOUBLE_SCIPY, DOUBLE_ENGINE = 1.67, 1.85
+# SciPy's transforms fill vectors of 16 bytes; what is left over, relative to one in a vector: real single ones, others.
+ALONE_REAL, ALONE_OTHER = 2.15, 1.47
+# A transform spread over the lanes, relative to an image of that size: its twiddle factors.
+SPREAD = 1.45
 # Nanoseconds of a call on top.
-CALL_SCIPY, CALL_ENGINE = 35e3, 15e3
+CALL_SCIPY, CALL_ENGINE = 60e3, 40e3
 # Numbers in the vectors of most CPUs.
 LANES = {"float32": 8, "float64": 4}
 # From this length on, a transform on its own is spread over the lanes.
@@ -94,21 +96,44 @@ def _scipy(n: int) -> float:
 @lru_cache(maxsize=1024)
 def _engine(n: int) -> float:
     """Nanoseconds of one of the complex transforms that run side by side in the engine."""
-    return UNIT_SMOOTH * _direct(n) if is_smooth(n) else CHIRP + UNIT_CHIRP * _direct(chirp_length(n))
+    return UNIT_SMOOTH * _direct(n) if is_smooth(n) else UNIT_CHIRP * _direct(chirp_length(n))
+
+
+def _scipy_filters(lengths: tuple[int, ...], batch: int, dtype: str, halved: bool) -> float:
+    """Nanoseconds of filters in scipy.fft, of which as many share a vector as it has numbers."""
+    side_by_side = LANES[dtype] // 2
+    alone = ALONE_REAL if halved and dtype == "float32" else ALONE_OTHER
+    total = 0.0
+    for n in lengths:
+        count = batch * math.prod(lengths) // n
+        left = count % side_by_side
+        total += (count - left + left * alone) * _scipy(n)
+    return total * (0.5 if halved else 1.0) * (DOUBLE_SCIPY if dtype == "float64" else 1.0)
 
 
 def _filled(count: int, lanes: int) -> int:
     return -(-count // lanes) * lanes
 
 
+@lru_cache(maxsize=1024)
+def split(n: int, lanes: int) -> tuple[int, int]:
+    """Factors a·b = n: nearly square, whole vectors in a row if possible, an even a if possible."""
+
+    def cost(a: int) -> float:
+        b = n // a
+        return abs(math.log(b / a)) + 4.0 * (-(-b // lanes) * lanes / b - 1.0) + 0.5 * (a % 2)
+
+    small = [a for a in range(1, math.isqrt(n) + 1) if n % a == 0]
+    a = min(small + [n // a for a in small], key=cost)
+    return a, n // a
+
+
 def _engine_filters(lengths: tuple[int, ...], batch: int, lanes: int, halved: bool) -> float:
     """Nanoseconds of filters in the engine; see routes.py for what runs."""
     first, *rest = lengths
     if not rest:
-        if first >= LONG and batch < lanes:
-            rough = _rest(first)
-            a = rough if rough > 1 else math.isqrt(first)
-            return batch * (first / a * _engine(a) + a * _engine(max(1, first // a))) * (0.6 if halved else 1.0)
+        if first >= LONG and batch < lanes and min(split(first, lanes)) > 1:
+            return SPREAD * _engine_filters(split(first, lanes), batch, lanes, halved)
         packed = halved and first % 2 == 0
         return _filled(batch, lanes) * _engine(first // 2 if packed else first)
     numbers = math.prod(rest)
@@ -117,16 +142,12 @@ def _engine_filters(lengths: tuple[int, ...], batch: int, lanes: int, halved: bo
     return batch * (columns + rows) * (1.0 if halved else 2.0)
 
 
-def refusal(lengths: tuple[int, ...], batch: int, dtype: str = "float32", halved: bool = True) -> str:
-    """Why the engine does not take `batch` filters of these lengths, in words, or nothing if it does.
+@lru_cache(maxsize=1024)
+def filter_refusal(lengths: tuple[int, ...], batch: int, dtype: str = "float32", halved: bool = True) -> str:
+    """Why the engine had better not take `batch` filters of these lengths, in words, or nothing if it had.
 
     `dtype` is that of the real numbers; `halved` says whether the input is real.
     """
-    return unavailable() or _filter_refusal(lengths, batch, dtype, halved)
-
-
-@lru_cache(maxsize=1024)
-def _filter_refusal(lengths: tuple[int, ...], batch: int, dtype: str, halved: bool) -> str:
     if len(lengths) not in AXES:
         return f"the vector engine takes 1 to 3 axes, not {len(lengths)}"
     rough = [n for n in lengths if not is_smooth(n)]
@@ -136,12 +157,8 @@ def _filter_refusal(lengths: tuple[int, ...], batch: int, dtype: str, halved: bo
             return f"length {n} has the prime factor {_largest(n)}, where the vector engine is no faster"
     if not rough or not batch:
         return ""
-    double = dtype == "float64"
-    total = math.prod(lengths)
-    theirs = batch * sum(total / n * _scipy(n) for n in lengths) * (0.5 if halved else 1.0)
-    theirs = theirs * (DOUBLE_SCIPY if double else 1.0) + CALL_SCIPY
-    ours = _engine_filters(lengths, batch, LANES[dtype], halved) * (DOUBLE_ENGINE if double else 1.0) + CALL_ENGINE
-    if ours <= theirs:
+    ours = _engine_filters(lengths, batch, LANES[dtype], halved) * (DOUBLE_ENGINE if dtype == "float64" else 1.0)
+    if ours + CALL_ENGINE <= _scipy_filters(lengths, batch, dtype, halved) + CALL_SCIPY:
         return ""
     return f"length {rough[0]} has the prime factor {_largest(rough[0])}, where the vector engine is no faster"
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from spectralops._cpu.vector.butterflies import RADICES, butterfly
+from spectralops._cpu.vector.butterflies import RADICES, TWOS, butterfly
 from spectralops._cpu.vector.emit import Emitter, Value, at, lanes, shift, vector_op
+from spectralops._cpu.vector.moves import equal
 from spectralops._cpu.vector.tables import FIELDS_PER_STAGE, FIRST_STAGE
 
-__all__ = ["forward", "inverse"]
+__all__ = ["forward", "forward_twos", "inverse", "inverse_twos"]
 
 
 def _multiply(a: tuple[Value, Value], w: tuple[Value, Value], conjugate: bool) -> tuple[Value, Value]:
@@ -56,83 +57,75 @@ def _pass(e: Emitter, radix: int, inverse: bool, group: Value, count: Value, siz
             visit(block + column, column)
 
 
-def _operation(radix: int, inverse: bool) -> Any:
-    def operation(e: Emitter, group: Value, count: Value, size: Value, twiddles: Value) -> None:
-        _pass(e, radix, inverse, group, count, size, twiddles)
+def _chosen(radices: tuple[int, ...], inverse: bool) -> Any:
+    """Operation that runs the pass of one of these radices."""
 
-    operation.__name__ = f"{'inverse' if inverse else 'forward'}_radix_{radix}"
+    def operation(e: Emitter, group: Value, count: Value, radix: Value, size: Value, twiddles: Value) -> None:
+        def emit(left: tuple[int, ...]) -> None:
+            def this() -> None:
+                _pass(e, left[0], inverse, group, count, size, twiddles)
+
+            if len(left) == 1:
+                this()
+            else:
+                e.choose(equal(e, radix, left[0]), this, lambda: emit(left[1:]))
+
+        emit(radices)
+
+    operation.__name__ = f"{'inverse' if inverse else 'forward'}_pass"
     return vector_op(operation)
 
 
-forward_2, forward_3, forward_4, forward_5, forward_7, forward_8 = (_operation(r, False) for r in sorted(RADICES))
-inverse_2, inverse_3, inverse_4, inverse_5, inverse_7, inverse_8 = (_operation(r, True) for r in sorted(RADICES))
+def _forward(one_pass: Any) -> Any:
+    def forward(group: Any, axis: Any, twiddles: Any) -> None:
+        """Positions to digit-reversed frequencies.
+
+        The leading passes sweep the whole group; the others finish one block after another, each small enough for the
+        first-level cache.
+        """
+        count = at(axis, 0)
+        stages = at(axis, 1)
+        lead = at(axis, 2)
+        block = at(axis, 3)
+        width = 2 * lanes(group)
+        for phase in range(2):
+            first = 0 if phase == 0 else lead
+            last = lead if phase == 0 else stages
+            length = count if phase == 0 else block
+            if first < last:
+                for start in range(0, count, length):
+                    part = shift(group, start * width)
+                    for s in range(first, last):
+                        field = FIRST_STAGE + FIELDS_PER_STAGE * s
+                        factors = shift(twiddles, at(axis, field + 2))
+                        one_pass(part, length, at(axis, field), at(axis, field + 1), factors)
+
+    return forward
 
 
-def forward(group: Any, axis: Any, twiddles: Any) -> None:
-    """Positions to digit-reversed frequencies.
+def _inverse(one_pass: Any) -> Any:
+    def inverse(group: Any, axis: Any, twiddles: Any) -> None:
+        """Digit-reversed frequencies to positions, unscaled: the passes of `forward` undone in opposite order."""
+        count = at(axis, 0)
+        stages = at(axis, 1)
+        lead = at(axis, 2)
+        block = at(axis, 3)
+        width = 2 * lanes(group)
+        for phase in range(2):
+            first = lead if phase == 0 else 0
+            last = stages if phase == 0 else lead
+            length = block if phase == 0 else count
+            if first < last:
+                for start in range(0, count, length):
+                    part = shift(group, start * width)
+                    for s in range(last - 1, first - 1, -1):
+                        field = FIRST_STAGE + FIELDS_PER_STAGE * s
+                        factors = shift(twiddles, at(axis, field + 2))
+                        one_pass(part, length, at(axis, field), at(axis, field + 1), factors)
 
-    The leading passes sweep the whole group; the others finish one block after another, each small enough for the
-    first-level cache.
-    """
-    count = at(axis, 0)
-    stages = at(axis, 1)
-    lead = at(axis, 2)
-    block = at(axis, 3)
-    width = 2 * lanes(group)
-    for phase in range(2):
-        first = 0 if phase == 0 else lead
-        last = lead if phase == 0 else stages
-        length = count if phase == 0 else block
-        if first < last:
-            for start in range(0, count, length):
-                part = shift(group, start * width)
-                for s in range(first, last):
-                    field = FIRST_STAGE + FIELDS_PER_STAGE * s
-                    radix = at(axis, field)
-                    size = at(axis, field + 1)
-                    factors = shift(twiddles, at(axis, field + 2))
-                    if radix == 8:
-                        forward_8(part, length, size, factors)
-                    elif radix == 4:
-                        forward_4(part, length, size, factors)
-                    elif radix == 2:
-                        forward_2(part, length, size, factors)
-                    elif radix == 3:
-                        forward_3(part, length, size, factors)
-                    elif radix == 5:
-                        forward_5(part, length, size, factors)
-                    else:
-                        forward_7(part, length, size, factors)
+    return inverse
 
 
-def inverse(group: Any, axis: Any, twiddles: Any) -> None:
-    """Digit-reversed frequencies to positions, unscaled: the passes of `forward` undone in opposite order."""
-    count = at(axis, 0)
-    stages = at(axis, 1)
-    lead = at(axis, 2)
-    block = at(axis, 3)
-    width = 2 * lanes(group)
-    for phase in range(2):
-        first = lead if phase == 0 else 0
-        last = stages if phase == 0 else lead
-        length = block if phase == 0 else count
-        if first < last:
-            for start in range(0, count, length):
-                part = shift(group, start * width)
-                for s in range(last - 1, first - 1, -1):
-                    field = FIRST_STAGE + FIELDS_PER_STAGE * s
-                    radix = at(axis, field)
-                    size = at(axis, field + 1)
-                    factors = shift(twiddles, at(axis, field + 2))
-                    if radix == 8:
-                        inverse_8(part, length, size, factors)
-                    elif radix == 4:
-                        inverse_4(part, length, size, factors)
-                    elif radix == 2:
-                        inverse_2(part, length, size, factors)
-                    elif radix == 3:
-                        inverse_3(part, length, size, factors)
-                    elif radix == 5:
-                        inverse_5(part, length, size, factors)
-                    else:
-                        inverse_7(part, length, size, factors)
+# Powers of two, the commonest lengths, have kernels of their own, which are compiled in half the time.
+forward, inverse = _forward(_chosen(RADICES, False)), _inverse(_chosen(RADICES, True))
+forward_twos, inverse_twos = _forward(_chosen(TWOS, False)), _inverse(_chosen(TWOS, True))

@@ -10,6 +10,7 @@ import numpy as np
 
 from spectralops._cpu.vector import fields as f
 from spectralops._cpu.vector import host, jobs, kernels, prepared, tables, workspace
+from spectralops._cpu.vector.choice import split
 from spectralops._cpu.vector.large import is_large, large
 
 __all__ = ["Route", "route"]
@@ -213,18 +214,6 @@ class Spread(Images):
         """The factors are complete, also of real transforms."""
         strides = [stride // self.item for stride in factors.strides]
         return self.layout.with_strides((0, *strides), factors.dtype.kind == "c", False)
-
-
-def split(n: int, lanes: int) -> tuple[int, int]:
-    """Factors a·b = n: nearly square, whole vectors in a row if possible, an even a if possible."""
-
-    def cost(a: int) -> float:
-        b = n // a
-        return abs(math.log(b / a)) + 4.0 * (-(-b // lanes) * lanes / b - 1.0) + 0.5 * (a % 2)
-
-    small = [a for a in range(1, math.isqrt(n) + 1) if n % a == 0]
-    a = min(small + [n // a for a in small], key=cost)
-    return a, n // a
 
 
 def completed(half: Array, n: int) -> Array:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from spectralops._cpu.vector import host, kernels
+from spectralops._cpu.vector.butterflies import TWOS
 from spectralops._cpu.vector.choice import chirp_length, is_smooth
 
 __all__ = [
@@ -70,8 +71,8 @@ class Axis:
     twiddles: np.ndarray  # (real, imaginary) pairs; stage after stage, column after column, radix − 1 of them
     position: np.ndarray  # where frequency k stands
     frequency: np.ndarray  # which frequency stands at position i
-    forward: str = "forward"  # kernels
-    inverse: str = "inverse"
+    forward: str  # kernels
+    inverse: str
     space: int = 0  # positions that a group must have room for, if more than n
     keep: Any = None
 
@@ -103,7 +104,8 @@ def _smooth_axis(n: int, dtype: str) -> Axis:
         size //= radix
     twiddles = np.concatenate([*factors, np.zeros(1)]).view(float).astype(dtype)
     arrays = _frozen(np.array(fields, np.int64), twiddles, np.argsort(frequency), frequency)
-    return Axis(n, *arrays)
+    suffix = "_twos" if set(radices) <= set(TWOS) else ""
+    return Axis(n, *arrays, f"forward{suffix}", f"inverse{suffix}")
 
 
 def _chirp_axis(n: int, dtype: str) -> Axis:
