@@ -65,7 +65,7 @@ COMPILED_STEPS = "pointwise terms only if compiled by numba"
 
 DEVICE_STEPS = "all but functions of the caller's and the spectral method, which run on cupy"
 
-DEVICE_TRANSFORMS = "one to three axes, lengths with prime factors up to 13 that fit a block; others run on cupy"
+DEVICE_TRANSFORMS = "one to three axes, lengths that fit a block; others run on cupy"
 
 DEVICE_CONVOLUTIONS = (
     "direct sums along one to three axes; tiles along one or two where one of the kernel's size fits a block; "

@@ -91,8 +91,8 @@ def convolve(
     -----
     A NaN or an infinity in x makes every output that depends on it non-finite, by every method. Direct sums keep the
     others finite; one transform spreads it over the whole array that it lies in (never to another one of the batch),
-    tiles over the tiles that contain it. "auto" judges by the shapes and does not look at the data: ask for "direct"
-    where non-finite values must stay local.
+    tiles over the tiles that contain it, on a CUDA device over two tiles of its array. "auto" judges by the shapes and
+    does not look at the data: ask for "direct" where non-finite values must stay local.
 
     On the CPU compiled kernels run every method, in up to three dimensions (direct sums in any number); ``explain()``
     says where NumPy and SciPy do. The cost model knows both. How quick the machine's kernels are is measured once, by
@@ -258,9 +258,10 @@ def fft_conv2d(
     Notes
     -----
     A NaN or an infinity in x makes every result that depends on it non-finite, by every method. Direct sums keep the
-    others finite; transforms spread it over the whole image, tiles over the tiles that contain it. "auto" judges by the
-    shapes and does not look at the data: ask for "direct" where non-finite values must stay local. Strided results are
-    computed densely by transforms and then thinned, which the cost model knows.
+    others finite; transforms spread it over the whole image, tiles over the tiles that contain it, on a CUDA device
+    over two tiles of its channel. "auto" judges by the shapes and does not look at the data: ask for "direct" where
+    non-finite values must stay local. Strided results are computed densely by transforms and then thinned, which the
+    cost model knows.
 
     On the CPU compiled kernels run every method, and a kernel's transform is kept for the next call with the same one;
     :func:`convolve` says where the cost model has its rates from. ``explain()`` names the algorithm, who runs it and

@@ -15,13 +15,16 @@ from spectralops._plans.conv2d_cost import Channels
 from spectralops._plans.convolution import (
     METHODS,
     bytes_moved,
+    device_shared,
     explain_method,
     machine_rates,
+    offered,
     operand_dtype,
     quickest,
     result_dtype,
 )
 from spectralops._plans.convolution_cost import Cost, choose
+from spectralops._plans.device_convolution_cost import DeviceSums
 from spectralops._plans.epilogue import Epilogue
 from spectralops._plans.memo import memoised
 from spectralops._plans.vector_cost import Rates, Sums
@@ -178,10 +181,11 @@ class Conv2dPlan:
             before.append(k - 1 - low)
             after.append(n + low - (m - 1) * s - 1)
         padding = tuple(zip(before, after, strict=True))
-        return _build(
+        plan = _build(
             y, weight.spec, None, self.out_dtype, (1, 1), self.dilation, padding, "zeros", self.groups, None,
-            self, self.requested, self.backend, machine_rates(self.backend),
+            self, self.requested, self.backend, machine_rates(self.backend), device_shared(OP, "", self.backend),
         )  # fmt: skip
+        return _dispatch.settled(plan, None)
 
     def explain(self) -> str:
         """What runs, in words."""
@@ -191,7 +195,7 @@ class Conv2dPlan:
             f"{OP}{adjoint} on backend {self.backend!r}: {names} -> {self.out_dtype}{list(self.out_shape)}\n"
             f"stride {self.stride}, padding {self.padding} {self.padding_mode!r}, dilation {self.dilation}, "
             f"groups {self.groups}, epilogue {self.epilogue}, computed in {self.compute_dtype}\n"
-            f"{explain_method(self.cost, self.requested, self.seconds, self.backend)}"
+            f"{explain_method(self)}"
         )
 
     def __call__(self, x: Any, *operands: Any, out: Any = None, workers: int | None = None) -> Any:
@@ -220,7 +224,7 @@ def build(
     bias = None if bias is None else transform.array_spec(OP, "bias", bias)
     return _checked(
         x, weight, bias, stride, padding, dilation, groups, padding_mode, method, epilogue, backend, device, default,
-        machine_rates(backend),
+        machine_rates(backend), device_shared(OP, device, backend),
     )  # fmt: skip
 
 
@@ -240,6 +244,7 @@ def _checked(
     device: str,
     default: str,
     rates: Rates | None,
+    shared: int,
 ) -> Conv2dPlan:
     """Check and canonicalise the arguments."""
     (groups,) = _sizes("groups", groups, 1)
@@ -254,8 +259,8 @@ def _checked(
     dtypes = {"x": x.dtype, "weight": weight.dtype} | ({"bias": bias.dtype} if bias else {})
     out_dtype = result_dtype(OP, dtypes, default)
     _check_epilogue(epilogue, weight.shape[0], out_dtype)
-    backend = _dispatch.select(OP, out_dtype, transform.device_kind(OP, device), backend)
-    return _build(
+    chosen = _dispatch.select(OP, out_dtype, transform.device_kind(OP, device), backend)
+    plan = _build(
         x,
         weight,
         bias,
@@ -268,9 +273,11 @@ def _checked(
         epilogue,
         None,
         method,
-        backend,
+        chosen,
         rates,
+        shared,
     )
+    return _dispatch.settled(plan, backend)
 
 
 def _sizes(name: str, value: Any, count: int) -> tuple[int, ...]:
@@ -384,6 +391,7 @@ def _build(
     method: str,
     backend: str,
     rates: Rates | None,
+    shared: int,
 ) -> Conv2dPlan:
     """The plan of canonical arguments."""
     specs = {"x": x, "weight": weight} | ({"bias": bias} if bias else {})
@@ -412,6 +420,12 @@ def _build(
         # Zeros around an image are never laid out.
         apart = padding if padding_mode == "zeros" else ((0, 0), (0, 0))
         costs = _compiled_costs(channels, apart, weight.shape[2:], rates)
+    elif shared:
+        costs = offered(
+            _device_costs(channels, weight.shape[2:], x.shape[-2:] if padding_mode == "circular" else (0, 0), shared),
+            costs,
+            method,
+        )
     return Conv2dPlan(
         op=OP,
         backend=backend,
@@ -452,3 +466,24 @@ def _compiled_costs(
         rates=rates,
     )
     return quickest((sums.direct(), channels.direct())), sums.whole(), sums.tiled()
+
+
+def _device_costs(channels: Channels, held: tuple[int, ...], periods: tuple[int, ...], shared: int) -> tuple[Cost, ...]:
+    """Costs of the kernels of a device whose blocks have so much shared memory. `periods`: of circular images, or 0."""
+    groups = channels.batch * channels.groups
+    dense = ((n - 1) * s + 1 for n, s in zip(channels.result, channels.stride, strict=True))
+    return DeviceSums(
+        extent=channels.kernel,
+        taps=held,
+        result=channels.result,
+        stride=channels.stride,
+        images=groups * channels.inputs,
+        kernels=channels.groups * channels.inputs * channels.outputs,
+        planes=groups * channels.outputs,
+        inputs=channels.inputs,
+        outputs=channels.outputs,
+        is_complex=channels.is_complex,
+        width=channels.width,
+        period=tuple(n if n == m else 0 for n, m in zip(periods, dense, strict=True)),
+        shared=shared,
+    ).costs()

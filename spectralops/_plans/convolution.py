@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache, reduce
+from typing import Protocol
 
 import numpy as np
 
@@ -14,7 +15,9 @@ from spectralops._compiler import unavailable
 from spectralops._plans.convolution_cost import Cost
 from spectralops._plans.vector_cost import Rates
 
-__all__ = ["METHODS", "bytes_moved", "explain_method", "machine_rates", "quickest", "result_dtype"]
+__all__ = [
+    "METHODS", "bytes_moved", "device_shared", "explain_method", "machine_rates", "offered", "quickest", "result_dtype",
+]  # fmt: skip
 
 METHODS = ("auto", "direct", "fft", "tiles")
 
@@ -26,6 +29,11 @@ MEANING = {
 
 
 ENGINES = {"vector": "kernels that numba compiles on first use", "scipy": "NumPy and SciPy"}
+# What a tile of the device's kernels stands for.
+DEVICE_MEANING = MEANING | {
+    "fft": "one tile for everything; a NaN reaches its whole image",
+    "tiles": "overlap-save; a NaN reaches the two tiles of its image that share a transform",
+}
 
 
 def machine_rates(backend: str | None) -> Rates | None:
@@ -33,6 +41,33 @@ def machine_rates(backend: str | None) -> Rates | None:
     if not (backend is None or (isinstance(backend, str) and backend == "cpu")) or unavailable():
         return None
     return _rates(_ratios()())
+
+
+def device_shared(op: str, device: str, backend: str | None) -> int:
+    """Shared memory that a block has for tiles where a device's kernels may run; 0 elsewhere."""
+    if backend is None and isinstance(device, str) and device.startswith("cuda"):
+        backend = "cuda"
+    own = _dispatch.SUPPORT.get((op, "cuda"))
+    if own is None or not isinstance(backend, str) or _dispatch.SUPPORT.get((op, backend)) != own:
+        return 0
+    found: int = _shared()()
+    return found
+
+
+@lru_cache(maxsize=1)
+def _shared() -> Callable[[], int]:
+    found: Callable[[], int] = importlib.import_module(_dispatch.SUPPORT["convolve", "cuda"].module).shared_bytes
+    return found
+
+
+def offered(device: tuple[Cost, ...], plain: tuple[Cost, ...], method: str) -> tuple[Cost, ...]:
+    """The costs of a device's kernels, or the plain ones where kernels lack the method or take longer than cuFFT."""
+    able = [cost for cost in device if cost.engine == "cuda"]
+    if method == "auto":
+        best = quickest(device).engine == "cuda"
+    else:
+        best = any(cost.method == method for cost in able)
+    return tuple(able) if best else plain
 
 
 @lru_cache(maxsize=1)
@@ -71,13 +106,30 @@ def bytes_moved(operands: tuple[Operand, ...], out_shape: tuple[int, ...], out_d
     return read + _checks.nbytes(out_shape, out_dtype)
 
 
-def explain_method(cost: Cost, requested: str, seconds: tuple[tuple[str, float], ...], backend: str) -> str:
-    """Two or three lines: which algorithm, who chose it and what the cost model says of the others."""
+class Convolution(_dispatch.Plan, Protocol):
+    """What both kinds of plans tell of their algorithm."""
+
+    @property
+    def cost(self) -> Cost: ...
+    @property
+    def requested(self) -> str: ...
+    @property
+    def seconds(self) -> tuple[tuple[str, float], ...]: ...
+
+
+def explain_method(plan: Convolution) -> str:
+    """Two or three lines: which algorithm, who chose it, how it runs and what the cost model says of the others."""
+    cost, requested, backend = plan.cost, plan.requested, plan.backend
     method, lengths = cost.method, cost.lengths
     if backend == "reference":
         return f"method: explicit sums in 64 bit, whatever was asked for ({requested!r})"
     size = f", lengths {'x'.join(map(str, lengths))}" if lengths else ""
     why = "asked for" if requested == method else f"chosen by {requested!r}"
-    model = ", ".join(f"{name} {1e3 * value:.3g} ms" for name, value in seconds)
+    model = ", ".join(f"{name} {1e3 * value:.3g} ms" for name, value in plan.seconds)
+    if cost.engine == "cuda":
+        how = _dispatch.algorithm(plan)
+        return f"method: {method}{size}, {why}: {DEVICE_MEANING[method]}\nruns: {how}\ncost model: {model}"
     by = f", by {ENGINES[cost.engine]}" if backend == "cpu" else ""
-    return f"method: {method}{size}, {why}{by}: {MEANING[method]}\ncost model: {model}"
+    reason = _dispatch.passed_over(plan)
+    none = f" (no kernels: {reason})" if reason else ""
+    return f"method: {method}{size}, {why}{by}{none}: {MEANING[method]}\ncost model: {model}"

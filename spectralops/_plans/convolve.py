@@ -16,13 +16,16 @@ from spectralops._plans import transform
 from spectralops._plans.convolution import (
     METHODS,
     bytes_moved,
+    device_shared,
     explain_method,
     machine_rates,
+    offered,
     operand_dtype,
     quickest,
     result_dtype,
 )
 from spectralops._plans.convolution_cost import Cost, Linear, choose
+from spectralops._plans.device_convolution_cost import DeviceSums
 from spectralops._plans.memo import memoised
 from spectralops._plans.vector_cost import LARGEST_AXES, Rates, Sums
 from spectralops.errors import UnsupportedError
@@ -175,10 +178,12 @@ class ConvolvePlan:
         unpadded = tuple(s - low for s, (low, _) in zip(self.start, self.padding, strict=True))
         start = tuple(k - 1 - s for k, s in zip(self.kernel_lengths, unpadded, strict=True))
         outputs = tuple(self.in_shape[axis] for axis in self.axes)
-        return _build(
+        plan = _build(
             y, kernel.spec, self.out_dtype, self.axes, self.kernel_axes, self.mode, self.boundary, self.fillvalue,
             start, outputs, not self.flipped, self.requested, self.backend, machine_rates(self.backend),
+            device_shared(OP, "", self.backend),
         )  # fmt: skip
+        return _dispatch.settled(plan, None)
 
     def explain(self) -> str:
         """What runs, in words."""
@@ -188,7 +193,7 @@ class ConvolvePlan:
             f"{OP} on backend {self.backend!r}: x {x.spec.dtype}{list(x.spec.shape)} * "
             f"kernel {kernel.spec.dtype}{list(kernel.spec.shape)}{flipped} -> {self.out_dtype}{list(self.out_shape)}\n"
             f"axes {self.axes}, mode {self.mode!r}, boundary {beyond}, computed in {self.compute_dtype}\n"
-            f"{explain_method(self.cost, self.requested, self.seconds, self.backend)}"
+            f"{explain_method(self)}"
         )
 
     def __call__(self, x: Any, kernel: Any, *, out: Any = None, workers: int | None = None) -> Any:
@@ -212,7 +217,8 @@ def build(
     """The plan of a call of :func:`spectralops.convolve`."""
     kernel = transform.array_spec(OP, "kernel", kernel)
     rates = machine_rates(backend)
-    return _checked(x, kernel, mode, boundary, fillvalue, axes, method, backend, device, default, rates)
+    shared = device_shared(OP, device, backend)
+    return _checked(x, kernel, mode, boundary, fillvalue, axes, method, backend, device, default, rates, shared)
 
 
 @memoised
@@ -228,6 +234,7 @@ def _checked(
     device: str,
     default: str,
     rates: Rates | None,
+    shared: int,
 ) -> ConvolvePlan:
     """Check and canonicalise the arguments."""
     if len(kernel.shape) > len(x.shape):
@@ -249,8 +256,8 @@ def _checked(
     )
     if mode == "valid":  # never reaches beyond the ends
         boundary, fillvalue = "fill", 0.0
-    backend = _dispatch.select(OP, out_dtype, transform.device_kind(OP, device), backend)
-    return _build(
+    chosen = _dispatch.select(OP, out_dtype, transform.device_kind(OP, device), backend)
+    plan = _build(
         x,
         kernel,
         out_dtype,
@@ -263,9 +270,11 @@ def _checked(
         outputs,
         False,
         method,
-        backend,
+        chosen,
         rates,
+        shared,
     )
+    return _dispatch.settled(plan, backend)
 
 
 def _kernel_axes(x: ArraySpec, kernel: ArraySpec, axes: tuple[int, ...]) -> tuple[int, ...]:
@@ -326,6 +335,7 @@ def _build(
     method: str,
     backend: str,
     rates: Rates | None,
+    shared: int,
 ) -> ConvolvePlan:
     """The plan of canonical arguments; `start` counts from the unpadded x."""
     batches = [
@@ -359,6 +369,10 @@ def _build(
         width=2 if out_dtype in ("float64", "complex128") else 1,
     )
     costs = linear.costs() if rates is None or backend != "cpu" else _compiled_costs(linear, rates)
+    if shared:
+        zeros = boundary == "fill" and fillvalue == 0
+        periods = n if boundary == "wrap" else (0,) * len(axes)
+        costs = offered(_device_costs(linear, n, zeros, periods, shared), costs, method)
     return ConvolvePlan(
         op=OP,
         backend=backend,
@@ -405,3 +419,31 @@ def _compiled_costs(linear: Linear, rates: Rates) -> tuple[Cost, ...]:
     if len(image) <= LARGEST_AXES:
         whole, tiles = sums.whole(), sums.tiled()
     return quickest((sums.direct(), direct)), whole, tiles
+
+
+def _device_costs(
+    linear: Linear, length: tuple[int, ...], zeros: bool, periods: tuple[int, ...], shared: int
+) -> tuple[Cost, ...]:
+    """Costs of a device's kernels: the kernel gives the taps, or x where that is shorter and zeros lie beyond it.
+
+    `periods`: of a periodic x, or 0.
+    """
+    images, kernels, planes = linear.batch
+    taps, is_complex = linear.b, linear.is_complex
+    if zeros and math.prod(linear.b) > math.prod(length):
+        images, kernels, taps, is_complex = kernels, images, length, is_complex[::-1]
+    return DeviceSums(
+        extent=taps,
+        taps=taps,
+        result=linear.outputs,
+        stride=(1,) * len(taps),
+        images=images,
+        kernels=kernels,
+        planes=planes,
+        inputs=1,
+        outputs=1,
+        is_complex=is_complex,
+        width=linear.width,
+        period=tuple(p if p == m else 0 for p, m in zip(periods, linear.outputs, strict=True)),
+        shared=shared,
+    ).costs()

@@ -1,0 +1,261 @@
+"""Convolution by overlap-save tiles, each transformed within a block: geometry, workspace and launches.
+
+One input channel: the spectra of the kernels, then one kernel for all else. Several: tiles forward, a sum over channels
+at every wavenumber, tiles back, for as many tiles at a time as the workspace holds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from spectralops._cuda.convolution_problem import FINISH, KERNEL, OUT, SPACE, TABLES, Problem, X
+from spectralops._cuda.launch import Device, Kernel
+from spectralops._cuda.program import Address, Program
+from spectralops._cuda.pruned import ALIGNMENT, MIX, mix_kernel
+
+__all__ = ["Geometry", "geometry", "radices", "table", "tiled"]
+
+FILE = "conv_tiles.cu"
+PAIRS = ("size", "before", "step", "tiles", "stride", "out")
+TILE = np.dtype(
+    [(name, np.int64, 2) for name in PAIRS]
+    + [
+        (name, np.int64)
+        for name in (
+            "planes", "image_divisor", "image_count", "kernel_divisor", "kernel_count", "channels", "outputs", "first",
+            "samples",
+        )
+    ]
+    + [("fill", np.float64, 2)]
+)  # fmt: skip
+TAPS = np.dtype(
+    [("taps", np.int64, 2), ("dilation", np.int64, 2), ("flip", np.int64), ("kernels", np.int64), ("scale", np.float64)]
+)
+
+RADICES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 18)
+# Threads of a multiprocessor that the geometry aims at, by bytes of a number, which take up registers.
+RESIDENT = {4: 1024, 8: 512}
+# Spectra of a slice of the tiles of a convolution over channels.
+SPACE_BYTES = 512 * 2**20
+# What a block takes of shared memory beyond its own.
+RESERVED_BYTES = 1024
+MULTIPROCESSOR_BYTES = 228 * 1024
+
+
+@lru_cache(maxsize=1024)
+def radices(n: int, fewest: int = 1) -> tuple[int, ...]:
+    """As few passes as possible, and at least so many, of radices that differ as little as possible, ascending."""
+    for count in range(fewest, 6):
+        found = _ascending(n, count, 1)
+        if found:
+            return min(found, key=lambda each: (each[-1] - each[0], each))
+    return ()
+
+
+def _ascending(n: int, count: int, least: int) -> list[tuple[int, ...]]:
+    if count == 1:
+        return [(n,)] if n in RADICES and n >= least else []
+    return [(r, *rest) for r in RADICES if r >= least and n % r == 0 for rest in _ascending(n // r, count - 1, r)]
+
+
+def table(order: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Twiddle factors: for each pass over blocks of m points, exp(-2 pi i j k / m), k = 1 ... radix - 1 outside."""
+    parts, m = [np.zeros(0, complex)], math.prod(order)
+    for radix in order[:-1]:
+        turns = np.outer(np.arange(1, radix), np.arange(m // radix)) / m
+        parts.append(np.exp(-2j * np.pi * turns).ravel())
+        m //= radix
+    return np.concatenate(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """A block's tile or lines: radices along each axis, threads, blocks of a multiprocessor, shared memory."""
+
+    orders: tuple[tuple[int, ...], ...]
+    threads: int
+    resident: int
+    lines: int
+    shared: int
+
+    @property
+    def points(self) -> int:
+        """Complex numbers of one transform."""
+        return math.prod(map(math.prod, self.orders))
+
+    @property
+    def template(self) -> str:
+        """Template arguments after the types."""
+        types = ", ".join(f"Radices<{', '.join(map(str, order))}>" for order in self.orders)
+        middle = self.resident if len(self.orders) == 2 else None
+        first = f"{self.threads}, {middle}" if middle is not None else f"{self.lines}, {self.threads}"
+        return f"{first}, {types}"
+
+
+def geometry(lengths: tuple[int, ...], itemsize: int) -> Geometry:
+    """How a block transforms tiles of these lengths."""
+    if len(lengths) == 1:
+        return _line_geometry(lengths[0], itemsize)
+    rows, columns = lengths
+    orders = radices(rows), radices(columns)
+    shared = (rows * (columns | 1) + sum(len(table(order)) for order in orders)) * 2 * itemsize
+    fitting = max(1, MULTIPROCESSOR_BYTES // (shared + RESERVED_BYTES))
+    passes = [(rows * columns // r, r) for order in orders for r in order]
+    threads = _threads(passes, RESIDENT[itemsize] // fitting)
+    return Geometry(orders, threads, max(1, min(fitting, RESIDENT[itemsize] // threads)), 1, shared)
+
+
+def _line_geometry(n: int, itemsize: int) -> Geometry:
+    order = radices(n, 2)
+    pitch = n + n // 16 + 1
+    lines = max(1, min(8, 2048 // n))
+    shared = lines * pitch * 2 * itemsize
+    fitting = max(1, MULTIPROCESSOR_BYTES // (shared + RESERVED_BYTES))
+    threads = _threads([(lines * n // r, r) for r in order], max(128, RESIDENT[itemsize] // fitting))
+    return Geometry((order,), threads, 1, lines, shared)
+
+
+def _threads(passes: list[tuple[int, int]], aim: int) -> int:
+    """Threads that the butterflies of all passes keep busy; `passes`: their number and their radix."""
+    most = max(64, min(aim, 896) // 32 * 32)
+
+    def cost(threads: int) -> float:
+        busy = sum(-(-count // threads) * threads * radix for count, radix in passes)
+        return busy * (1 + 96 / threads)
+
+    return min(range(max(32, most // 2 // 32 * 32), most + 1, 32), key=cost)
+
+
+def tiled(
+    program: Program,
+    task: Problem,
+    lengths: tuple[int, ...],
+    device: Device,
+    options: tuple[str, ...],
+    inner: dict[int, Address],
+) -> tuple[int, list[np.ndarray[Any, Any]]]:
+    """Append the launches; give back the bytes of scratch memory and the twiddle factors that they need."""
+    each = geometry(lengths, task.itemsize)
+    builder = _Builder(program, task, each, options, inner)
+    space = builder.channels(device) if task.inputs > 1 else builder.planes()
+    return space, [table(order) for order in each.orders]
+
+
+class _Builder:
+    """Writes the launches of one problem."""
+
+    def __init__(
+        self, program: Program, task: Problem, each: Geometry, options: tuple[str, ...], inner: dict[int, Address]
+    ) -> None:
+        self.program, self.task, self.each, self.options, self.inner = program, task, each, options, inner
+        d = len(each.orders)
+        lengths = tuple(map(math.prod, each.orders))
+        # A transform as long as a period goes round by itself.
+        self.tiles = tuple(
+            1 if p == period else -(-n // (p - k + 1))
+            for n, p, k, period in zip(task.dense, lengths, task.extent, task.period, strict=True)
+        )
+        self.step = tuple(-(-n // t) for n, t in zip(task.dense, self.tiles, strict=True))
+        self.together = 1 if task.is_complex[0] else 2
+        self.transforms = -(-math.prod(self.tiles) // self.together)
+        self.family = "tile" if d == 2 else "line"
+        arguments = np.zeros(1, TILE)
+        for name in PAIRS:
+            value = getattr(self if name in ("step", "tiles") else task, name)
+            arguments[name] = 0 if name == "before" else 1
+            arguments[name][0, 2 - d :] = value
+        for name, value in {
+            "planes": task.planes, "image_divisor": task.image[0], "image_count": task.image[1],
+            "kernel_divisor": task.kernel[0], "kernel_count": task.kernel[1],
+            "channels": task.groups * task.inputs, "outputs": task.outputs,
+        }.items():  # fmt: skip
+            arguments[name] = value
+        arguments["fill"] = task.fill.real, task.fill.imag
+        self.arguments = arguments
+        self.finish = np.zeros(1, FINISH)
+        self.finish["channels"] = task.channels
+        self.tables = [Address(TABLES + k) for k in range(d)]
+        self.point_bytes = 2 * task.itemsize
+        strided = "true" if task.dense != task.out else "false"
+        self.stored = f"{task.activation}, {strided}, {self.step[-1]}"
+
+    def kernel(self, name: str, template: str, blocks: int) -> Kernel:
+        """A launch of so many transforms."""
+        grid = -(-blocks // self.each.lines)
+        text = f"{self.family}_{name}<{template}, {self.each.template}>"
+        return Kernel(FILE, text, (grid,), (self.each.threads,), self.each.shared, self.options)
+
+    def spectra(self) -> int:
+        """Transform the kernels into the beginning of the scratch memory, and give back its bytes."""
+        task = self.task
+        kernels = task.kernel[1] * task.inputs
+        arguments = np.zeros(1, TAPS)
+        for name in ("taps", "dilation"):
+            arguments[name] = 1
+            arguments[name][0, 2 - len(task.taps) :] = getattr(task, name)
+        arguments["flip"], arguments["kernels"], arguments["scale"] = task.flip, kernels, 1 / self.each.points
+        kernel = self.kernel("spectra", task.number(task.is_complex[1]), kernels)
+        self.program.add(kernel, Address(KERNEL), Address(SPACE), *self.tables, arguments)
+        return self.aligned(kernels)
+
+    def aligned(self, transforms: int) -> int:
+        """Bytes of so many spectra."""
+        return -(-transforms * self.each.points * self.point_bytes // ALIGNMENT) * ALIGNMENT
+
+    def planes(self) -> int:
+        """A kernel for each plane."""
+        task = self.task
+        space = self.spectra()
+        template = f"{task.number(task.is_complex[0])}, {task.beyond}"
+        arrays = (Address(X), Address(SPACE), Address(OUT), *self.tables, self.arguments)
+        if self.family == "line":
+            self.program.add(self.kernel("filter", template, task.planes * self.transforms), *arrays)
+            return space
+        kernel = self.kernel("filter", f"{template}, {self.stored}", task.planes * self.transforms)
+        self.program.add(kernel, *arrays, self.finish, inner={(6, word): at for word, at in self.inner.items()})
+        return space
+
+    def channels(self, device: Device) -> int:
+        """Sums over channels, slice by slice."""
+        task = self.task
+        weights = self.spectra()
+        channels, samples = task.groups * task.inputs, task.planes // task.channels * self.transforms
+        at_once = max(1, min(samples, SPACE_BYTES // self.aligned(channels + task.channels)))
+        at_once = -(-samples // -(-samples // at_once))
+        read = Address(SPACE, weights)
+        written = Address(SPACE, weights + self.aligned(at_once * channels))
+        for first in range(0, samples, at_once):
+            count = min(at_once, samples - first)
+            self.slice(first, count, read, written, device)
+        return weights + self.aligned(at_once * channels) + self.aligned(at_once * task.channels)
+
+    def slice(self, first: int, count: int, read: Address, written: Address, device: Device) -> None:
+        task, modes = self.task, self.each.points
+        channels = task.groups * task.inputs
+        arguments = self.arguments.copy()
+        arguments["first"], arguments["samples"] = first, count
+        number = task.number(task.is_complex[0])
+        kernel = self.kernel("forward", f"{number}, {task.beyond}", count * channels)
+        self.program.add(kernel, Address(X), read, *self.tables, arguments)
+        mixing = np.zeros(1, MIX)
+        for name, value in {
+            "modes": modes, "samples": count, "in": task.inputs, "out": task.outputs, "x_sample": channels * modes,
+            "x_in": modes, "weight_in": modes, "weight_out": task.inputs * modes, "last": 1, "scale": 1, "sign": 1,
+        }.items():  # fmt: skip
+            mixing[name] = value
+        kernel = mix_kernel(task.real, count, task.outputs, modes, "NONE", device.multiprocessors, self.options)
+        for group in range(task.groups):
+            source = Address(SPACE, read.shift + group * task.inputs * modes * self.point_bytes)
+            weight = Address(SPACE, group * task.outputs * task.inputs * modes * self.point_bytes)
+            target = Address(SPACE, written.shift + group * count * task.outputs * modes * self.point_bytes)
+            self.program.add(kernel, source, weight, target, mixing)
+        kernel = self.kernel("inverse", f"{number}, {self.stored}", count * task.channels)
+        self.program.add(
+            kernel, written, Address(OUT), *self.tables, arguments, self.finish,
+            inner={(5, word): at for word, at in self.inner.items()},
+        )  # fmt: skip

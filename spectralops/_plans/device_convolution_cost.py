@@ -1,0 +1,224 @@
+"""Cost model of the convolutions on a CUDA device: operations and predicted time of each algorithm, the best tiles.
+
+The constants are rates of the kernels on an H200, fitted by hand to what ``benchmarks/gpu_convolution.py --methods``
+prints. Only the ratios matter for the choice.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+
+from spectralops._plans.convolution_cost import Cost
+from spectralops._plans.transform import fft_flops
+
+__all__ = ["CUFFT", "DeviceSums"]
+
+# Seconds of a whole device; "float" means one float32, and float64 counts as two.
+LAUNCH = 4e-6  # one kernel
+BYTE = 0.24e-12  # one byte from memory or to it
+HIDDEN = 0.5  # of that time where transforms hide the rest
+PLANE_TAP = 0.04e-12  # one multiply-add of the kernel for planes
+CHANNEL_TAP = 0.06e-12  # one of the kernel for channels
+ANY_TAP = 1.0e-12  # one of the kernel that takes all options
+WORK = 0.107e-12  # one operation on one complex number of a tile there and back
+LINE_WORK = 0.15e-12  # the same for one axis
+ALONE = 1.22  # times that where a block has a multiprocessor to itself
+TRANSFORM = 1.5e-9  # one tile, whatever its size
+MIX = 0.04e-12  # one multiply-add of the sums over channels
+# Operations on each number that a prime factor of the length takes, twiddle factors included.
+OPERATIONS = {2: 3.4, 3: 7.3, 5: 10.4, 7: 12.9}
+BESIDE = 25.0  # those along the other axis of a usual tile
+CUFFT = "cupy"  # engine of the estimate for cuFFT
+CUFFT_CALL = 100e-6  # the launches of a pipeline of cuFFT
+CUFFT_BYTES = 30  # bytes that such a pipeline moves for each byte of the transformed array
+
+# What the kernels take, and what they unroll.
+MOST_AXES = 3
+LONGEST, MOST_TAPS, MOST_CHANNEL_TAPS = 11, 121, 25
+# Shared memory that the runtime keeps, and that of a multiprocessor.
+RESERVED_BYTES, MULTIPROCESSOR_BYTES = 1024, 228 * 1024
+
+RADICES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 18)
+TILE_LENGTHS = tuple(sorted({*RADICES, *(a * b for a in RADICES for b in RADICES)}))
+LINE_LENGTHS = tuple(sorted(m << e for m in (1, 3, 5, 7, 9, 15) for e in range(15) if 16 <= m << e <= 2**14))
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSums:
+    """A correlation over channels of images on a device.
+
+    Attributes
+    ----------
+    extent, taps : tuple of int
+        Lengths of a kernel with and without its holes.
+    result, stride : tuple of int
+        Results that are kept along each axis, and their distance.
+    images, kernels, planes : int
+        Number of images (of one channel), kernels (of one channel), and planes of the result.
+    inputs, outputs : int
+        Channels that are summed over, and of a group of the result.
+    is_complex : tuple of (bool, bool)
+        Whether images and kernels are.
+    width : int
+        Floats in one real number: 1 for float32, 2 for float64.
+    period : tuple of int
+        Lengths of the axes along which all results of a periodic image are wanted, 0 of the others.
+    shared : int
+        Bytes of shared memory that a block may have.
+    """
+
+    extent: tuple[int, ...]
+    taps: tuple[int, ...]
+    result: tuple[int, ...]
+    stride: tuple[int, ...]
+    images: int
+    kernels: int
+    planes: int
+    inputs: int
+    outputs: int
+    is_complex: tuple[bool, bool]
+    width: int
+    period: tuple[int, ...]
+    shared: int
+
+    @property
+    def dense(self) -> tuple[int, ...]:
+        """Results before every stride-th is kept."""
+        return tuple((n - 1) * s + 1 for n, s in zip(self.result, self.stride, strict=True))
+
+    def costs(self) -> tuple[Cost, ...]:
+        """What kernels can do: direct sums, one tile for everything, the best tiles; and an estimate for cuFFT."""
+        found = [self.direct()] if len(self.extent) <= MOST_AXES else []
+        if len(self.extent) <= 2:
+            whole = self._whole()
+            if whole is not None:
+                found.append(self.tiled("fft", whole))
+            some = self._candidates()
+            if some:
+                found.append(self.tiled("tiles", min(some, key=self._seconds)))
+        return (*found, self.cufft())
+
+    def direct(self) -> Cost:
+        """One multiply-add per output, input channel and tap."""
+        taps = math.prod(self.taps)
+        results = self.planes * math.prod(self.result)
+        products = 2 ** sum(self.is_complex)
+        pairs = results * self.inputs * taps
+        plain = (
+            len(self.taps) == 2
+            and not any(self.is_complex)
+            and self.dense == self.result
+            and self.extent == self.taps
+            and max(self.taps) <= LONGEST
+        )
+        rate = ANY_TAP
+        if plain and self.inputs == 1 and taps <= MOST_TAPS:
+            rate = PLANE_TAP
+        elif plain and self.inputs > 1 and taps <= MOST_CHANNEL_TAPS:
+            rate = CHANNEL_TAP * max(1, -(-self.outputs // 8) * 8 / self.outputs)
+        moved = 8 * self.width * results
+        return Cost(
+            "direct", (), 2 * products * pairs, LAUNCH + BYTE * moved + rate * self.width * products * pairs, "cuda"
+        )
+
+    def tiled(self, method: str, lengths: tuple[int, ...]) -> Cost:
+        """Kernels and tiles there, products or sums at each wavenumber, and back."""
+        transforms = self._transforms(lengths)
+        read, written = self.images * transforms, self.planes * transforms
+        count = (written if self.inputs == 1 else read) + written + self.kernels
+        products = (6 if self.inputs == 1 else 8 * self.inputs) * written * math.prod(lengths)
+        return Cost(method, lengths, count * fft_flops(lengths, False) + products, self._seconds(lengths), "cuda")
+
+    def _transforms(self, lengths: tuple[int, ...]) -> int:
+        """Transforms of an image: of tiles, or of two where they are real."""
+        tiles = math.prod(map(_count, self.dense, lengths, self.extent, self.period))
+        return -(-tiles // (1 if self.is_complex[0] else 2))
+
+    def _seconds(self, lengths: tuple[int, ...]) -> float:
+        points, transforms = math.prod(lengths), self._transforms(lengths)
+        each = (WORK if len(lengths) > 1 else LINE_WORK) * self.width * points * sum(map(_operations, lengths))
+        if 2 * self._bytes(lengths) > MULTIPROCESSOR_BYTES - 2 * RESERVED_BYTES:
+            each *= ALONE
+        each += TRANSFORM
+        moved = BYTE * HIDDEN * 8 * self.width * self.planes * math.prod(self.result)
+        read, written = self.images * transforms, self.planes * transforms
+        if self.inputs == 1:
+            return 2 * LAUNCH + moved + each * (written + self.kernels / 2)
+        count = read + written + self.kernels
+        spectra = BYTE * 2 * 8 * self.width * points * count
+        sums = 4 * MIX * self.width * written * self.inputs * points
+        return 4 * LAUNCH + moved + spectra + each * count / 2 + sums
+
+    def cufft(self) -> Cost:
+        """One transform for everything by cuFFT, roughly; not among what kernels do."""
+        points = math.prod(n + k - 1 for n, k in zip(self.dense, self.extent, strict=True))
+        count = (self.images + self.planes + self.kernels) / 2
+        sums = 8 * self.width * count * self.inputs * points * MIX if self.inputs > 1 else 0.0
+        moved = 4 * self.width * points * count * CUFFT_BYTES
+        return Cost("fft", (), 0, CUFFT_CALL + BYTE * moved + sums, CUFFT)
+
+    def _bytes(self, lengths: tuple[int, ...]) -> int:
+        """Shared memory of a block."""
+        if len(lengths) == 1:
+            (n,) = lengths
+            lines = max(1, min(8, 2048 // n))
+            # Beside the numbers, where each line lies.
+            return lines * ((n + n // 16 + 1) * 8 * self.width + 96)
+        rows, columns = lengths
+        # Twiddle factors are fewer than there are points along both axes.
+        return (rows * (columns | 1) + rows + columns) * 8 * self.width
+
+    def _fits(self, lengths: tuple[int, ...]) -> bool:
+        return self._bytes(lengths) <= self.shared - RESERVED_BYTES
+
+    def _whole(self) -> tuple[int, ...] | None:
+        allowed = _allowed(len(self.extent))
+        found = []
+        for n, k, period in zip(self.dense, self.extent, self.period, strict=True):
+            circular = period >= k and period in allowed
+            length = period if circular else next((m for m in allowed if m >= n + k - 1), None)
+            if length is None:
+                return None
+            found.append(length)
+        return tuple(found) if self._fits(tuple(found)) else None
+
+    def _candidates(self) -> list[tuple[int, ...]]:
+        """The best lengths for each number of tiles along each axis, where a block holds the tile."""
+        axes = [_lengths(*axis, len(self.extent)) for axis in zip(self.dense, self.extent, self.period, strict=True)]
+        return [lengths for lengths in product(*axes) if self._fits(lengths)]
+
+
+def _allowed(axes: int) -> tuple[int, ...]:
+    return LINE_LENGTHS if axes == 1 else TILE_LENGTHS
+
+
+def _count(results: int, length: int, kernel: int, period: int) -> int:
+    """Tiles along an axis; a transform as long as a period goes round by itself."""
+    return 1 if length == period else -(-results // (length - kernel + 1))
+
+
+@lru_cache(maxsize=256)
+def _lengths(results: int, kernel: int, period: int, axes: int) -> tuple[int, ...]:
+    """For each number of tiles the shortest length, and the one with the fewest operations beside as many elsewhere."""
+    shortest: dict[int, int] = {}
+    lightest: dict[int, int] = {}
+    for length in _allowed(axes):
+        if length >= kernel:
+            tiles = _count(results, length, kernel, period)
+            shortest.setdefault(tiles, length)
+            lightest[tiles] = min(lightest.get(tiles, length), length, key=lambda n: n * (_operations(n) + BESIDE))
+    return tuple(sorted({*shortest.values(), *lightest.values()}))
+
+
+@lru_cache(maxsize=1024)
+def _operations(length: int) -> float:
+    """Operations on each of the numbers of a transform."""
+    total = 0.0
+    for prime, each in OPERATIONS.items():
+        while length % prime == 0:
+            length //= prime
+            total += each
+    return total
