@@ -31,7 +31,10 @@ class Sweeps:
         from spectralops._cpu.vector import kernels, sweeps  # loads llvmlite
 
         rows, n = shape
-        self.along, self.across = (kernels.kernel(name, dtype) for name in ("sweep_rows", "sweep_columns"))
+        self.along, self.across, self.bounds_along, self.bounds_across = (
+            kernels.kernel(name, dtype) for name in ("sweep_rows", "sweep_columns", "bounds_along", "bounds_across")
+        )
+        self.monotone = grid.limiter == 2
         pitch = -(-(n + 2 * sweeps.GHOSTS) // 16) * 16
         self.openings = tuple(np.ascontiguousarray(each, dtype) for each in openings)
         apart = [0 if len(each) == 1 else n for each in self.openings]
@@ -44,11 +47,21 @@ class Sweeps:
 
     def rows(self, q: Array, mass: Array, flux: Array) -> None:
         """Move one field along its rows, in place; fluxes of the upper faces."""
-        arrays = (self.row_job, q, mass, flux, self.openings[0], self.scratch)
-        self.along(*(array.ctypes.data for array in arrays))
+        low = high = q
+        if self.monotone and self.weights is not None:
+            low, high = np.empty_like(q), np.empty_like(q)
+            _run(self.bounds_across, self.column_job, q, self.openings[1], low, high)
+        _run(self.along, self.row_job, q, mass, flux, self.openings[0], low, high, self.scratch)
 
     def columns(self, q: Array, mass: Array, flux: Array) -> None:
         """Move one field across its rows, in place; fluxes of all lower faces and of the upper end."""
         assert self.weights is not None
-        arrays = (self.column_job, q, mass, flux, self.openings[1], self.weights, self.scratch)
-        self.across(*(array.ctypes.data for array in arrays))
+        low = high = q
+        if self.monotone:
+            low, high = np.empty_like(q), np.empty_like(q)
+            _run(self.bounds_along, self.row_job, q, self.openings[0], low, high, self.scratch)
+        _run(self.across, self.column_job, q, mass, flux, self.openings[1], self.weights, low, high, self.scratch)
+
+
+def _run(kernel: Any, *arrays: Array) -> None:
+    kernel(*(array.ctypes.data for array in arrays))

@@ -73,6 +73,8 @@ class Motion:
             turned = turned[:, :1, :] if winds.sea is None else turned
             other = Sweeps(limiter, True, False, False, (turned, turned), None)
             self.across = _sweeps(other, xp.permute_dims(like, (0, 2, 1)))
+            wall = xp.zeros_like(across[:, :1, :])
+            across = xp.concat([wall, wall, across[:, 1:, :], wall, wall], axis=-2)
         elif rows.over and winds.sea is None:
             across = across[:, 1:2, :]
         else:

@@ -83,6 +83,7 @@ class Sweeps:
             [part(masses, -1, k, n + 1 + k) for k in (2, 3)],
             [part(edges, -1, k, n + 1 + k) for k in range(3)],
             part(opens, -1, 1, n + 2),
+            self._pairs(-1, [self._padded(each, 1.0) for each in self._bounds(o, -2, q)], 2, n + 1),
         )
         xp, wide = o.xp, (math.inf, -math.inf)
         here, there = part(fluxes, -1, 2, n + 3), part(masses, -1, 2, n + 4)
@@ -172,6 +173,7 @@ class Sweeps:
             [part(mass, -2, 0, n - 1), part(mass, -2, 1, None)],
             [part(edges, -2, k, n - 1 + k) for k in range(3)],
             part(opens, -2, 1, n),
+            self._pairs(-2, self._bounds(o, -1, q), 0, n - 1),
         )
         anti = faces[3]
         if self.caps:
@@ -211,6 +213,27 @@ class Sweeps:
         turned = xp.roll(q, q.shape[-1] // 2, axis=-1)
         low, high = part(turned, -2, skip, skip + 2), part(turned, -2, n - 2 - skip, n - skip)
         return xp.concat([xp.flip(low, axis=-2), q, xp.flip(high, axis=-2)], axis=-2)
+
+    def _bounds(self, o: Whole, axis: int, q: Any) -> tuple[Any, Any]:
+        """The least and the greatest of each cell and its neighbours along an axis, where these matter."""
+        if self.limiter < 2 or self.weights is None:
+            return q, q
+        xp, n = o.xp, q.shape[axis]
+        if axis == -1:
+            wide = self._padded(q, 1.0)
+            sides = part(wide, -1, GHOSTS - 1, GHOSTS + n - 1), part(wide, -1, GHOSTS + 1, GHOSTS + n + 1)
+            opens = self._padded(self.openings[0] + 0 * part(q, -1, 0, 1), 0.0)
+            openings = part(opens, -1, GHOSTS - 1, GHOSTS + n - 1), part(opens, -1, GHOSTS, GHOSTS + n)
+        else:
+            wide = xp.concat([part(q, -2, 0, 1), q, part(q, -2, -1, None)], axis=-2)
+            sides = part(wide, -2, 0, n), part(wide, -2, 2, n + 2)
+            faces, same = self.openings[1], self.openings[1].shape[-2] == 1
+            openings = (faces, faces) if same else (part(faces, -2, 1, n + 1), part(faces, -2, 2, n + 2))
+        return remap.around(o, q, sides, openings)
+
+    def _pairs(self, axis: int, bounds: Any, first: int, count: int) -> list[list[Any]]:
+        """Bounds of the cells on both sides of faces."""
+        return [[part(each, axis, first + k, first + k + count) for k in (0, 1)] for each in bounds]
 
     def _cells(
         self, o: Whole, axis: int, q: Any, mass: Any, fluxes: Any, openings: Any, faces: Any, wide: Any

@@ -78,8 +78,10 @@ KERNELS: dict[str, tuple[str, str]] = {
         for form in ("open", "coast", "flux")
         for dims in (1, 2, 3)
     },
-    "sweep_rows": ("sweeps", "qfffff"),
-    "sweep_columns": ("sweeps", "qffffff"),
+    "sweep_rows": ("sweeps", "qfffffff"),
+    "sweep_columns": ("sweeps", "qffffffff"),
+    "bounds_along": ("sweeps", "qfffff"),
+    "bounds_across": ("sweeps", "qffff"),
 }
 
 _lock = threading.RLock()

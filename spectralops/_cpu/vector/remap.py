@@ -8,7 +8,8 @@ cell, and with it the mean q of a tracer:
 f is the mean, over the mass that crosses the face, of a parabola in its cell, which has the cell's mean and at its
 faces the values of the cubic through four cells [1]_; a flux beyond the first cell takes whole cells before [2]_. The
 donors' own means alone give a q' between the values that it mixes. The rest of the flux, A = F (f - donor), is cut
-down so that q' stays between the means at the cell's faces, or above zero [3]_. All is written in differences from q,
+down so that q' stays between the means at the cell's faces, and those beside them across the sweep, or above zero [3]_:
+a top that moves aslant is in one of these. All is written in differences from q,
 so that constants stay to the bit.
 
 The formulas take anything with arithmetic, and `o`, which has ``where(condition, a, b)``, ``maximum``, ``minimum`` and
@@ -26,7 +27,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["LIMITERS", "cell", "edge", "limited", "mean_ahead", "mean_behind", "passed", "settled"]
+__all__ = ["LIMITERS", "around", "cell", "edge", "limited", "mean_ahead", "mean_behind", "passed", "settled"]
 
 # In the order of their numbers in kernels.
 LIMITERS = ("none", "positive", "monotone")
@@ -58,18 +59,31 @@ def mean_behind(low: Any, high: Any, q: Any, part: Any) -> Any:
     return low + 0.5 * part * (rise + (1.0 - part * (2.0 / 3.0)) * curve)
 
 
-def passed(o: Any, flux: Any, cells: Any, masses: Any, edges: Any, open_before: Any) -> tuple[Any, Any, Any, Any]:
-    """The donor's mean at a face between two cells, the lesser and the greater of both, and A.
+def around(o: Any, q: Any, sides: Sequence[Any], openings: Sequence[Any]) -> tuple[Any, Any]:
+    """The least and the greatest of a cell's mean and those of its neighbours on both sides, through open faces."""
+    low = high = q
+    for side, opening in zip(sides, openings, strict=True):
+        value = o.where(o.positive(opening - 0.5), side, q)
+        low, high = o.minimum(low, value), o.maximum(high, value)
+    return low, high
 
-    The flux is at most the donor's mass; `edges` are the values at the faces before, here and after.
+
+def passed(
+    o: Any, flux: Any, cells: Any, masses: Any, edges: Any, open_before: Any, bounds: Any
+) -> tuple[Any, Any, Any, Any]:
+    """The donor's mean at a face between two cells, the least and the greatest of both cells' bounds, and A.
+
+    The flux is at most the donor's mass; `edges` are the values at the faces before, here and after; `bounds` a pair of
+    least and one of greatest values.
     """
     left, right = cells
     forward = o.positive(flux)
-    low = o.where(o.positive(open_before - 0.5), edges[0], left)
-    ahead = mean_ahead(low, edges[1], left, flux / masses[0])
+    first = o.where(o.positive(open_before - 0.5), edges[0], left)
+    ahead = mean_ahead(first, edges[1], left, flux / masses[0])
     behind = mean_behind(edges[1], edges[2], right, (0.0 - flux) / masses[1])
     donor = o.where(forward, left, right)
-    return donor, o.minimum(left, right), o.maximum(left, right), flux * (o.where(forward, ahead, behind) - donor)
+    low, high = o.minimum(*bounds[0]), o.maximum(*bounds[1])
+    return donor, low, high, flux * (o.where(forward, ahead, behind) - donor)
 
 
 def cell(

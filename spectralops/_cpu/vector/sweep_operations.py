@@ -13,7 +13,7 @@ from spectralops._cpu.vector import remap
 from spectralops._cpu.vector.chebyshev import Run
 from spectralops._cpu.vector.emit import Emitter, Value, vector_op
 
-__all__ = ["KINDS", "cells", "edges", "faces", "last"]
+__all__ = ["KINDS", "around", "cells", "edges", "faces", "last"]
 
 # What is kept per row: values at faces, donors, lesser and greater values, A; then of cells, step, mass, the parts
 # that come and go, bounds.
@@ -106,19 +106,57 @@ def edges(
 
 
 @vector_op
-def faces(
-    e: Emitter, donor: Value, least: Value, most: Value, anti: Value, flux: Value, left: Value, right: Value,
-    mass_left: Value, mass_right: Value, edge_before: Value, edge_here: Value, edge_after: Value, open_before: Value,
+def around(
+    e: Emitter,
+    low: Value,
+    high: Value,
+    q: Value,
+    before: Value,
+    after: Value,
+    open_before: Value,
+    open_after: Value,
     n: Value,
-) -> None:  # fmt: skip
-    """What n faces pass on, of fluxes that stay within the next cell."""
+) -> None:
+    """Bounds of n cells: of their means and those on both sides."""
+
+    def body(p: Place) -> None:
+        openings = (p.get(open_before), p.get(open_after))
+        values = remap.around(p.o, p.get(q), (p.get(before), p.get(after)), openings)
+        for pointer, value in zip((low, high), values, strict=True):
+            p.put(pointer, value)
+
+    _on_row(e, n, body)
+
+
+@vector_op
+def faces(
+    e: Emitter,
+    here: Value,
+    pitch: Value,
+    flux: Value,
+    left: Value,
+    right: Value,
+    mass_left: Value,
+    mass_right: Value,
+    edge_before: Value,
+    edge_here: Value,
+    edge_after: Value,
+    open_before: Value,
+    low_left: Value,
+    low_right: Value,
+    high_left: Value,
+    high_right: Value,
+    n: Value,
+) -> None:
+    """What n faces pass on, of fluxes that stay within the next cell; `here` is where their kinds of rows begin."""
 
     def body(p: Place) -> None:
         pair, masses = (p.get(left), p.get(right)), (p.get(mass_left), p.get(mass_right))
-        around = [p.get(pointer) for pointer in (edge_before, edge_here, edge_after)]
-        values = remap.passed(p.o, p.get(flux), pair, masses, around, p.get(open_before))
-        for pointer, value in zip((donor, least, most, anti), values, strict=True):
-            p.put(pointer, value)
+        three = [p.get(pointer) for pointer in (edge_before, edge_here, edge_after)]
+        bounds = (p.get(low_left), p.get(low_right)), (p.get(high_left), p.get(high_right))
+        values = remap.passed(p.o, p.get(flux), pair, masses, three, p.get(open_before), bounds)
+        for kind, value in zip((DONOR, LEAST, MOST, ANTI), values, strict=True):
+            p.keep(here, kind, pitch, value)
 
     _on_row(e, n, body)
 

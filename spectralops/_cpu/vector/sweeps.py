@@ -26,20 +26,21 @@ from spectralops._cpu.vector.sweep_operations import (
     LOW,
     MOST,
     STEP,
+    around,
     cells,
     edges,
     faces,
     last,
 )
 
-__all__ = ["GHOSTS", "ROWS_OF_SCRATCH", "sweep_columns", "sweep_rows"]
+__all__ = ["GHOSTS", "ROWS_OF_SCRATCH", "bounds_across", "bounds_along", "sweep_columns", "sweep_rows"]
 
 # Cells beyond each end of a row that its copy has.
 GHOSTS = 3
 # Rows of each kind that a sweep across rows keeps.
 RING = 4
-# Rows of scratch memory: constants, four copies or ghosts, and what is kept.
-ROWS_OF_SCRATCH = 5 + RING * KINDS
+# Rows of scratch memory: constants, copies or ghosts, and what is kept.
+ROWS_OF_SCRATCH = 7 + RING * KINDS
 
 mean_ahead, mean_behind = register_jitable(remap.mean_ahead), register_jitable(remap.mean_behind)
 
@@ -118,8 +119,8 @@ def _extremes(wide, q, n):
     write(wide, 1, high)
 
 
-def sweep_rows(job, q, mass, flux, openings, scratch):
-    """Move means and masses of rows along them; `flux` is of the upper faces.
+def sweep_rows(job, q, mass, flux, openings, low, high, scratch):
+    """Move means and masses of rows along them; `flux` is of the upper faces, `low` and `high` bound the cells.
 
     The job: first and last row, cells of a row, whether it wraps, the limiter's number, from one row of openings to the
     next, the pitch of scratch memory. That begins with two bounds for walking rows, two of none, three weights.
@@ -132,7 +133,7 @@ def sweep_rows(job, q, mass, flux, openings, scratch):
         shift(scratch, 3 * pitch),
         shift(scratch, 4 * pitch),
     )
-    kinds = shift(scratch, 5 * pitch)
+    lows, highs, kinds = shift(scratch, 5 * pitch), shift(scratch, 6 * pitch), shift(scratch, 7 * pitch)
     for row in range(at(job, 0), at(job, 1)):
         _padded(means, shift(q, row * n), n, wraps, 1)
         _padded(masses, shift(mass, row * n), n, wraps, 1)
@@ -158,11 +159,11 @@ def sweep_rows(job, q, mass, flux, openings, scratch):
             for kind in range(DONOR, ANTI + 1):
                 write(kinds, kind * pitch + 2, at(kinds, kind * pitch + n + 2))
         else:
+            _padded(lows, shift(low, row * n), n, wraps, 1)
+            _padded(highs, shift(high, row * n), n, wraps, 1)
             faces(
-                shift(kinds, DONOR * pitch + 2),
-                shift(kinds, LEAST * pitch + 2),
-                shift(kinds, MOST * pitch + 2),
-                shift(kinds, ANTI * pitch + 2),
+                shift(kinds, 2),
+                pitch,
                 shift(fluxes, 2),
                 shift(means, 2),
                 shift(means, 3),
@@ -172,6 +173,10 @@ def sweep_rows(job, q, mass, flux, openings, scratch):
                 shift(kinds, 2),
                 shift(kinds, 3),
                 shift(opens, 1),
+                shift(lows, 2),
+                shift(lows, 3),
+                shift(highs, 2),
+                shift(highs, 3),
                 n + 1,
             )
         here = shift(kinds, GHOSTS)
@@ -191,9 +196,9 @@ def sweep_rows(job, q, mass, flux, openings, scratch):
             n,
         )
         for kind in range(COMES, GOES + 1):
-            low, high = at(here, kind * pitch), at(here, kind * pitch + n - 1)
-            write(here, kind * pitch - 1, high)
-            write(here, kind * pitch + n, low)
+            first, final = at(here, kind * pitch), at(here, kind * pitch + n - 1)
+            write(here, kind * pitch - 1, final)
+            write(here, kind * pitch + n, first)
         last(
             shift(q, row * n),
             shift(mass, row * n),
@@ -292,13 +297,13 @@ def _shut(face, pitch, q, n):
         write(face, ANTI * pitch + i, 0.0 * own)
 
 
-def sweep_columns(job, q, mass, flux, openings, table, scratch):
+def sweep_columns(job, q, mass, flux, openings, table, low, high, scratch):
     """Move means and masses of rows across them, by fluxes of at most a cell's mass.
 
     `flux` is of the lower faces, with those of the upper end; `openings` too, with those beyond the ends; `table` has
-    three weights for each face. The job: rows, cells of a row, the limiter's number, from one row of openings to the
-    next, the pitch of scratch memory, whether columns go on over the poles, how far they turn there, whether the first
-    and the last row are poles.
+    three weights for each face, `low` and `high` bound the cells. The job: rows, cells of a row, the limiter's number,
+    from one row of openings to the next, the pitch of scratch memory, whether columns go on over the poles, how far
+    they turn there, whether the first and the last row are poles.
     """
     rows, n, limiter, apart, pitch = at(job, 0), at(job, 1), at(job, 2), at(job, 3), at(job, 4)
     over, turn, caps = at(job, 5), at(job, 6), at(job, 7)
@@ -326,21 +331,23 @@ def sweep_columns(job, q, mass, flux, openings, table, scratch):
         if f == 0 or f == rows:
             _shut(here, pitch, _row(q, ghosts, rows, n, 0 if f == 0 else rows - 1), n)
         if f > 0 and f < rows:
-            left, right = shift(q, (f - 1) * n), shift(q, f * n)
+            before, after = (f - 1) * n, f * n
             faces(
-                shift(here, DONOR * pitch),
-                shift(here, LEAST * pitch),
-                shift(here, MOST * pitch),
-                shift(here, ANTI * pitch),
-                shift(flux, f * n),
-                left,
-                right,
-                shift(mass, (f - 1) * n),
-                shift(mass, f * n),
+                here,
+                pitch,
+                shift(flux, after),
+                shift(q, before),
+                shift(q, after),
+                shift(mass, before),
+                shift(mass, after),
                 lower,
                 here,
                 shift(ring, t % RING * size),
                 shift(openings, f * apart),
+                shift(low, before),
+                shift(low, after),
+                shift(high, before),
+                shift(high, after),
                 n,
             )
             if caps and (f == 1 or f == rows - 1):
@@ -381,3 +388,35 @@ def sweep_columns(job, q, mass, flux, openings, table, scratch):
             last(shift(q, j * n), shift(mass, j * n), own, below, above, own, upper, pitch, limiter, n)
             if caps and (j == 0 or j == rows - 1):
                 _mean(shift(q, j * n), own, pitch, limiter, n)
+
+
+def bounds_along(job, q, openings, low, high, scratch):
+    """Bounds of all cells by their neighbours along rows; the job of :func:`sweep_rows`."""
+    n, wraps, apart, pitch = at(job, 2), at(job, 3), at(job, 5), at(job, 6)
+    means, opens = shift(scratch, pitch), shift(scratch, 4 * pitch)
+    for row in range(at(job, 0) + at(job, 1)):
+        _padded(means, shift(q, row * n), n, wraps, 1)
+        _padded(opens, shift(openings, row * apart), n, wraps, 0)
+        place = row * n
+        around(
+            shift(low, place),
+            shift(high, place),
+            shift(means, GHOSTS),
+            shift(means, GHOSTS - 1),
+            shift(means, GHOSTS + 1),
+            shift(opens, GHOSTS - 1),
+            shift(opens, GHOSTS),
+            n,
+        )
+
+
+def bounds_across(job, q, openings, low, high):
+    """Bounds of all cells by their neighbours across rows; the job of :func:`sweep_columns`."""
+    rows, n, apart = at(job, 0), at(job, 1), at(job, 3)
+    for j in range(rows):
+        place = j * n
+        below, above = max(j - 1, 0) * n, min(j + 1, rows - 1) * n
+        lower, upper = shift(openings, (j + 1) * apart), shift(openings, (j + 2) * apart)
+        around(
+            shift(low, place), shift(high, place), shift(q, place), shift(q, below), shift(q, above), lower, upper, n
+        )
