@@ -79,33 +79,32 @@ def schedule(
     records[:, Record.P0 : Record.SHIFT] = np.stack([bound for span in spans for bound in span], 1)
     records[:, Record.SHIFT] = 0
     wanted = np.all([first < end for first, end in spans], 0)
+    records, ky = records[wanted], ky[wanted]
     if height is not None and height < extent[1]:
-        records = _moving(records, wanted, ky, (extent[1], block[1], height), levels * lags[1], widths[1])
-    else:
-        records = records[wanted]
+        records = _moving(records, ky, (extent[1], block[1], height), levels * lags[1], widths[1])
     records = np.ascontiguousarray(records)
     records.setflags(write=False)
     return records
 
 
-def _moving(records: Array, wanted: Array, ky: Array, sizes: Three, behind: int, width: int) -> Array:
+def _moving(records: Array, ky: Array, sizes: Three, behind: int, width: int) -> Array:
     """Records with the shifts of their rows, and those that move rows. The last level lags `behind` the loading."""
     rows, block, height = sizes
-    parts, shift = [], 0
-    for k in range(ky[-1] + 1):
-        # Before its first block no level looks further back than this.
+    shifts, moves, places = np.zeros(ky[-1] + 1, np.int64), [], []
+    shift = 0
+    for k in range(len(shifts)):
+        # Further back than this, but for its neighbours, no level looks from here on.
         first = k * block - behind
         if min((k + 1) * block, rows) - shift > height and first > shift:
-            move = np.zeros((1, len(Record)), np.int64)
-            move[0, Record.STAGE] = -2
-            move[0, [Record.J0, Record.J1]] = first - width - shift, min(k * block, rows) - shift
-            move[0, Record.SHIFT] = first - shift
-            parts.append(move)
+            move = np.zeros(len(Record), np.int64)
+            move[Record.STAGE], move[Record.SHIFT] = -2, first - shift
+            move[[Record.J0, Record.J1]] = first - width - shift, min(k * block, rows) - shift
+            moves.append(move)
+            places.append(np.searchsorted(ky, k))
             shift = first
-        part = records[(ky == k) & wanted]
-        part[:, Record.SHIFT] = shift
-        parts.append(part)
-    return np.concatenate(parts)
+        shifts[k] = shift
+    records[:, Record.SHIFT] = shifts[ky]
+    return np.insert(records, places, moves, 0) if moves else records
 
 
 def reach(levels: int, widths: Three, lanes: int) -> Three:

@@ -34,6 +34,9 @@ FEW_LEVELS, MANY_OPERATIONS = 4, 60
 # Rows (and planes) of a level between two levels' turns; multiples of the four rows that kernels take at a time.
 BLOCK_ROWS = {2: 8, 3: 16}
 BLOCK_PLANES = 2
+# A tile whose rows take turns in scratch memory is at most so many times taller than what a pass reaches beyond it, or
+# has so many rows: its neighbours compute little twice, and the order of its levels is still a short list.
+TALL_REACHES, TALL_ROWS = 64, 2048
 # A tile is at least this many times longer than what a pass reaches beyond it: neighbours compute the rest twice.
 TILE_REACHES = {1: 16, 2: 16, 3: 8}
 
@@ -135,7 +138,7 @@ def _tiled(frame: Frame, steps: int, workers: int) -> Iterator[Pass]:
         levels = count * frame.program.stages
         far = reach(levels, frame.widths, frame.lanes)
         least = [TILE_REACHES[dims] * k for k in far]
-        height, tall = None, rows
+        height, tall = None, max(TALL_REACHES * far[1], TALL_ROWS)
         if dims == 2:
             window = (far[1] + BLOCK_ROWS[dims]) * frame.cell_bytes
             # One level has no use for rows that stay; several have short rows, twice as many as they work on at a time.
