@@ -10,6 +10,7 @@ import pytest
 
 from spectralops import plan_spectral_conv, spectral_conv, spectral_conv_weight_gradient
 from spectralops._cpu.vector import channels, fourier_matrices, host, truncation, workspace
+from spectralops._cpu.vector import truncation_fields as f
 from spectralops._cpu.vector import truncation_steps as steps
 from spectralops._cpu.vector.truncation import Grid
 
@@ -270,3 +271,26 @@ def test_a_second_process_needs_no_numba():
     )
     runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(2)]
     assert runs[1].stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("shape", "modes"),
+    [((2, 3, 8192), (4,)), ((1, 3, 8192, 8), (8, 4)), ((2, 3, 2047), (3,)), ((1, 2, 4098, 5), (4, 2))],
+)
+def test_rounding_does_not_grow_with_long_sums(rng, shape, modes, garbage):
+    """Sums over thousands of points are done in parts; in one go, the error of the first is 1.2e-6."""
+    axes = tuple(range(-len(modes), 0))
+    x, weight = values(rng, shape, "float32"), values(rng, (shape[1], 2, *modes), "complex64")
+    result = spectral_conv(x, weight, axes=axes)
+    expected = spectral_conv(x.astype(float), weight.astype(complex), axes=axes, backend="numpy")
+    assert np.linalg.norm(result - expected) < 7e-7 * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize(("n", "beside"), [(1000, 0), (8192, 1)])
+def test_only_long_sums_take_more_scratch(n, beside):
+    grid = Grid((n,), (4,), (0,), True, "float32")
+    at = steps.Rows(1, n, 16, 8)
+    kept, spread = (steps.product_rows(grid, at, inverse) for inverse in (False, True))
+    chunk, width = int(kept.record[f.CHUNK]), fourier_matrices.padded(4, host.lanes("float32"))
+    assert kept.scratch == chunk * int(kept.record[f.PITCH]) + beside * chunk * width
+    assert spread.scratch == chunk * int(kept.record[f.PITCH]) == int(kept.record[f.BESIDE])

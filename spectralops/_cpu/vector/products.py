@@ -12,7 +12,7 @@ from numba.core import cgutils
 from spectralops._cpu.vector.emit import Emitter, Value, vector_op
 from spectralops._cpu.vector.moves import Totals
 
-__all__ = ["by_count", "prefetch", "product", "shared_out"]
+__all__ = ["add_rows", "by_count", "prefetch", "product", "shared_out"]
 
 # Rows of the result of which one or two vectors are summed side by side: this keeps the multipliers busy and leaves
 # room for the factors in 16 registers.
@@ -92,6 +92,17 @@ def multiply_matrices(
 
     with e.loop(0, columns, 2 * e.lanes) as column:
         e.choose(e.less(column + e.lanes, columns), lambda: strip(column, 2), lambda: strip(column, 1))
+
+
+@vector_op
+def add_rows(
+    e: Emitter, source: Value, source_stride: Value, target: Value, target_stride: Value, rows: Value, columns: Value
+) -> None:
+    """Add rows of numbers to others. The source has room for whole vectors; nothing is written beyond `columns`."""
+    with e.loop(0, rows) as row, e.loop(0, columns, e.lanes) as column:
+        here, there = row * source_stride + column, row * target_stride + column
+        left = columns - column
+        e.store_part(target, there, e.load_part(target, there, left) + e.load(source, here), left)
 
 
 def product(

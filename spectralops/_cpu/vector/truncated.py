@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from spectralops._cpu.vector import folding, signs
+from spectralops._cpu.vector import folding, products, signs
 from spectralops._cpu.vector.emit import at, call, floats, integers, lanes, shift
 from spectralops._cpu.vector.truncation_fields import (
     AHEAD,
     AXIS_FIELDS,
+    BESIDE,
     BLOCK_STEP,
     BLOCKS,
     CHAIN_FIELDS,
@@ -34,6 +35,7 @@ from spectralops._cpu.vector.truncation_fields import (
     KEPT_GROUP,
     KEPT_ROW,
     LENGTH,
+    LONGEST_SUM,
     LOWEST,
     MODES_GROUP,
     MODES_IMAG,
@@ -125,7 +127,15 @@ def columns_kept(job: Any, field: Any, kept: Any, scratch: Any, first: Any, last
             folded = shift(scratch, at(part, PART_FOLDED) * pitch)
             result = shift(there, at(part, PART_KEPT) * size)
             stride = at(part, PART_STRIDE)
-            call(at(job, PRODUCT), (matrix, stride, folded, pitch, result, size, modes, width, points))
+            beside = shift(scratch, at(job, BESIDE))
+            for start in range(0, max(points, 1), LONGEST_SUM):
+                depth = min(points - start, LONGEST_SUM)
+                left, right = shift(matrix, start), shift(folded, start * pitch)
+                if start == 0:
+                    call(at(job, PRODUCT), (left, stride, right, pitch, result, size, modes, width, depth))
+                else:
+                    call(at(job, PRODUCT), (left, stride, right, pitch, beside, pitch, modes, width, depth))
+                    products.add_rows(beside, pitch, result, size, modes, width)
 
 
 def columns_spread(job: Any, kept: Any, field: Any, scratch: Any, first: Any, last: Any) -> None:
@@ -172,7 +182,15 @@ def rows_kept(job: Any, field: Any, kept: Any, scratch: Any, first: Any, last: A
             matrix, width = floats(at(part, PART_MATRIX), field), at(part, PART_STRIDE)
             left = shift(source, at(part, PART_FOLDED))
             result = shift(there, at(part, PART_KEPT))
-            call(at(job, PRODUCT), (left, stride, matrix, width, result, size, rows, modes, points))
+            beside = shift(scratch, at(job, BESIDE))
+            for begin in range(0, max(points, 1), LONGEST_SUM):
+                depth = min(points - begin, LONGEST_SUM)
+                some, right = shift(left, begin), shift(matrix, begin * width)
+                if begin == 0:
+                    call(at(job, PRODUCT), (some, stride, right, width, result, size, rows, modes, depth))
+                else:
+                    call(at(job, PRODUCT), (some, stride, right, width, beside, width, rows, modes, depth))
+                    products.add_rows(beside, width, result, size, rows, modes)
 
 
 def rows_spread(job: Any, kept: Any, field: Any, scratch: Any, first: Any, last: Any) -> None:

@@ -22,8 +22,11 @@ STEP_KERNEL, STEP_RECORD, STEP_UNITS, STEP_SOURCE, STEP_TARGET, STEP_SIZE = rang
     FOLDED,  # whether rows are folded
     PARTS,
     AHEAD,  # distance of what the processor should fetch meanwhile
+    BESIDE,  # where in the scratch the later parts of long sums come
     AXIS_FIELDS,
-) = range(14)
+) = range(15)
+# Longer sums over points are done in parts, lest rounding grow with their number.
+LONGEST_SUM = 512
 # A part: the matrix and the distance of its rows, where the part begins among folded and kept numbers, how many it has.
 PART_MATRIX, PART_STRIDE, PART_FOLDED, PART_KEPT, PART_POINTS, PART_MODES, PART_SIZE = range(7)
 

@@ -149,12 +149,20 @@ def product_columns(of: Grid, at: Columns, inverse: bool) -> Step:
             f.PRODUCT: kernels.address("product", of.dtype),
             f.PARTS: len(parts),
             f.AHEAD: _ahead(of, at.axis, pitch),
+            f.BESIDE: (n + 1) * pitch,
         },
         parts,
     )
     name = f"columns_{'spread' if inverse else 'kept'}"
     field, kept = at.groups * at.field_group, at.groups * at.kept_group
-    return Step(name, record, at.groups * strips, field, kept, (n + 1) * pitch, parts)
+    scratch = (n + 1) * pitch + _beside(parts, inverse, [part.modes * pitch for part in parts])
+    return Step(name, record, at.groups * strips, field, kept, scratch, parts)
+
+
+def _beside(parts: tuple[Part, ...], inverse: bool, sizes: list[int]) -> int:
+    """Numbers of scratch for the later parts of long sums; those over modes, of an inverse, are done at once."""
+    long = [size for part, size in zip(parts, sizes, strict=True) if part.points > f.LONGEST_SUM and not inverse]
+    return max(long, default=0)
 
 
 def _ahead(of: Grid, axis: int, pitch: int) -> int:
@@ -171,6 +179,7 @@ def product_rows(of: Grid, at: Rows, inverse: bool) -> Step:
     parts = row_parts(n, m, of.lowest[-1], of.halved, folded, at.imag, inverse, of.dtype)
     pitch = parts[-1].folded + padded(parts[-1].points, lanes) + lanes
     chunk = max(FEWEST_ROWS, CHUNK_BYTES // (pitch * host.ITEM_BYTES[of.dtype]) // FEWEST_ROWS * FEWEST_ROWS)
+    folds = chunk * pitch if folded else 0
     record = _record(
         {
             f.LENGTH: n * of.numbers,
@@ -180,12 +189,13 @@ def product_rows(of: Grid, at: Rows, inverse: bool) -> Step:
             f.PRODUCT: kernels.address("product", of.dtype),
             f.CHUNK: chunk,
             f.FOLDED: int(folded),
+            f.BESIDE: folds,
             f.PARTS: len(parts),
         },
         parts,
     )
     name = f"rows_{'spread' if inverse else 'kept'}"
-    scratch = chunk * pitch if folded else 0
+    scratch = folds + _beside(parts, inverse, [chunk * part.matrix.shape[1] for part in parts])
     field, kept = at.rows * at.field_row, at.rows * at.kept_row
     return Step(name, record, at.rows, field, kept, scratch, parts, together=chunk)
 
