@@ -48,7 +48,7 @@ GRIDS = {
 }
 TERMS = ("star", "per-instance", "flux-mask", "number-mask", "burgers-source")
 SPACING = (0.5, 0.7, 0.9)
-SMALL = {"CACHE_BYTES": 64, "SHARED_BYTES": 64, "TILE_BYTES": 128}
+SMALL = {"CACHE_BYTES": 64, "SHARED_BYTES": 64, "TILE_BYTES": 128, "TALL_REACHES": 1, "TALL_ROWS": 1}
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
@@ -174,6 +174,8 @@ def test_any_tiling_gives_the_bits_of_single_numpy_steps(
         SHARED_BYTES=data.draw(st.sampled_from([1, 4000]), "shared"),
         TILE_BYTES=data.draw(st.sampled_from([1, 2000]), "tile"),
         TILE_REACHES=data.draw(st.integers(1, 3), "reaches"),
+        TALL_REACHES=data.draw(st.integers(1, 5), "tall"),
+        TALL_ROWS=1,
         BLOCK_ROWS=data.draw(st.integers(1, 9), "rows"),
         BLOCK_PLANES=data.draw(st.integers(1, 3), "planes"),
         MOST_LEVELS=data.draw(st.integers(1, 9), "levels"),

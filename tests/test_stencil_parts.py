@@ -81,6 +81,8 @@ def test_tall_tiles_take_turns_in_what_the_cache_holds() -> None:
     height = tiles.CACHE_BYTES // (256 * 8)
     assert one.layout == tiles.Layout.of_tile((1, height, 256), (0, 1, 1), 4)
     assert (one.records[0][:, Record.STAGE] == -2).any()
+    (taller,) = tiles.passes(frame((1, 5000, 256), (False, False, True)), 32, 1)
+    assert len(taller.items) == -(-5000 // max(tiles.TALL_REACHES * 32, tiles.TALL_ROWS)) == 3
     (single,) = tiles.passes(frame((1, 2000, 256), (False, True, True)), 1, 1)
     assert len(single.items) == -(-2000 // (tiles.TILE_BYTES // (256 * 8)))
     assert not (single.records[0][:, Record.STAGE] == -2).any()
