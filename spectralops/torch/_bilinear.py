@@ -23,8 +23,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from spectralops._arrays import ArraySpec, dtype_name
-from spectralops.torch._tensors import constant, fixed, spec_of
+from spectralops import _dispatch
+from spectralops._arrays import ArraySpec, Home, dtype_name
+from spectralops.torch._tensors import constant, fixed
 
 __all__ = ["ADJOINT", "FORWARD", "WEIGHT", "Call", "Family", "apply"]
 
@@ -77,19 +78,30 @@ def _plans(
     return plan, plan.adjoint()
 
 
+@lru_cache(maxsize=1024)
+def _found(
+    call: Call, a: tuple[Any, ...], b: tuple[Any, ...], device: Any, shape: tuple[int, ...], dtype: torch.dtype
+) -> tuple[Any, Home]:
+    """The plan of a map for tensors of these shapes and dtypes, for C that of A; and where they live."""
+    home = Home("torch", str(device))
+    first, second = (ArraySpec(tuple(size), dtype_name(kind)) for size, kind in (a, b))
+    if call.which == WEIGHT:
+        result = ArraySpec(shape, dtype_name(dtype))
+        return _plans(call.family, first, result, second.shape, call.options, home.device)[FORWARD], home
+    x = first if call.which == FORWARD else ArraySpec(shape, first.dtype)
+    y_shape = shape if call.which == FORWARD else first.shape
+    return _plans(call.family, x, second, y_shape, call.options, home.device)[call.which], home
+
+
 def _compute(call: Call, a: Tensor, b: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     """The map's values; where gradients are not recorded."""
-    device, shape = str(a.device), tuple(shape)
-    a, b = a.detach(), b.detach()
+    shape = tuple(shape)
+    plan, home = _found(call, (a.shape, a.dtype), (b.shape, b.dtype), a.device, shape, dtype)
+    if a.device != b.device and len(plan.operands) > 1:
+        raise TypeError(f"{call.family}: arrays lie on {a.device} and {b.device}, but must lie on one device")
     if call.which == WEIGHT:
-        w = ArraySpec(shape, dtype_name(dtype))
-        plan, _ = _plans(call.family, spec_of(a), w, tuple(b.shape), call.options, device)
-        return _families[call.family].weight(plan, a, b, w)
-    x = ArraySpec(tuple(a.shape) if call.which == FORWARD else shape, dtype_name(a.dtype))
-    y_shape = shape if call.which == FORWARD else tuple(a.shape)
-    plans = _plans(call.family, x, spec_of(b), y_shape, call.options, device)
-    plan = plans[call.which]
-    result: Tensor = plan(*(a, b)[: len(plan.operands)])
+        return _families[call.family].weight(plan, a.detach(), b.detach(), ArraySpec(shape, dtype_name(dtype)))
+    result: Tensor = _dispatch.run(plan, (a, b)[: len(plan.operands)], home)
     return result
 
 
@@ -125,14 +137,14 @@ class _Bilinear(torch.autograd.Function):
             return (None,) * 5
         a, b = ctx.saved_tensors
         needs = ctx.needs_input_grad[1:3]
-        return None, *_companions(_Bilinear.apply, ctx.call, a, b, g, needs), None, None
+        return None, *_companions(_record, ctx.call, a, b, g, needs), None, None
 
     @staticmethod
     def jvp(ctx: Any, _call: None, da: Tensor | None, db: Tensor | None, *_: None) -> Tensor | None:
         a, b = ctx.saved_tensors
         parts = [
-            _Bilinear.apply(ctx.call, *pair, ctx.shape, ctx.dtype)
-            for pair, tangent in (((da, b), da), ((a, db), db))
+            _record(ctx.call, first, second, ctx.shape, ctx.dtype)
+            for first, second, tangent in ((da, b, da), (a, db, db))
             if tangent is not None
         ]
         return sum(parts[1:], start=parts[0]) if parts else None
@@ -146,8 +158,20 @@ class _Bilinear(torch.autograd.Function):
             return _families[call.family].fold(call, a.movedim(over_a, 0), b, shape), 0
         each_a = a.unbind(over_a) if over_a is not None else [a] * info.batch_size
         each_b = b.unbind(over_b) if over_b is not None else [b] * info.batch_size
-        results = [_Bilinear.apply(call, *pair, shape, dtype) for pair in zip(each_a, each_b, strict=True)]
+        results = [_record(call, x, y, shape, dtype) for x, y in zip(each_a, each_b, strict=True)]
         return torch.stack(results), 0
+
+
+# What `_Bilinear.apply` comes to outside of `torch.func`, but for reading the signature of `forward` at every call.
+_straight: Callable[..., Tensor] = super(torch.autograd.Function, _Bilinear).apply
+
+
+def _record(call: Call, a: Tensor, b: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """One of the maps in eager code."""
+    if torch._C._are_functorch_transforms_active():
+        result: Tensor = _Bilinear.apply(call, a, b, tuple(shape), dtype)
+        return result
+    return _straight(call, a, b, tuple(shape), dtype)
 
 
 @constant
@@ -197,5 +221,4 @@ def apply(call: Call, a: Tensor, b: Tensor, shape: Sequence[int], dtype: torch.d
     """One of the maps, differentiable; the result has `shape` and `dtype`."""
     if torch.compiler.is_compiling():
         return _run_operator(call, a, b, shape, dtype)
-    result: Tensor = _Bilinear.apply(call, a, b, tuple(shape), dtype)
-    return result
+    return _record(call, a, b, shape, dtype)

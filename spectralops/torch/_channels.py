@@ -62,14 +62,15 @@ class Mapped(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
+        g = g.contiguous()
         points = g.flatten(2)
         over_x = over_weight = over_bias = None
-        if ctx.needs_input_grad[0]:
-            over_x = torch.bmm(weight.mT.expand(g.shape[0], -1, -1), points).unflatten(2, g.shape[2:])
-        if ctx.needs_input_grad[1]:
+        if ctx.needs_input_grad[1]:  # first, since it takes memory that the others then find free
             over_weight = _outer(points, x.flatten(2))
         if ctx.needs_input_grad[2]:
             over_bias = points.sum((0, 2))
+        if ctx.needs_input_grad[0]:
+            over_x = torch.bmm(weight.mT.expand(g.shape[0], -1, -1), points).view(g.shape[0], -1, *g.shape[2:])
         return over_x, over_weight, over_bias, g if ctx.needs_input_grad[3] else None
 
 
@@ -80,13 +81,16 @@ def _outer(g: Tensor, x: Tensor) -> Tensor:
     while batch * parts < PARTS and points % (2 * parts) == 0 and points // (2 * parts) >= FEWEST_POINTS:
         parts *= 2
     rows = max(1, COPIED_BYTES // max(1, (g.nbytes + x.nbytes) // max(batch, 1)))
+    if rows >= batch:
+        return torch.bmm(_split(g, parts), _split(x, parts).mT).sum(0)
     sums = [
-        torch.bmm(_split(g[k : k + rows], parts), _split(x[k : k + rows], parts).mT).sum(0)
-        for k in range(0, max(batch, 1), rows)
+        torch.bmm(_split(each, parts), _split(other, parts).mT).sum(0)
+        for each, other in zip(g.split(rows), x.split(rows), strict=True)
     ]
     return sum(sums[1:], start=sums[0])
 
 
 def _split(x: Tensor, parts: int) -> Tensor:
     """(N, C, P) as (N parts, C, P / parts)."""
-    return x.unflatten(2, (parts, -1)).transpose(1, 2).flatten(0, 1)
+    n, channels, points = x.shape
+    return x.view(n, channels, parts, points // parts).transpose(1, 2).reshape(n * parts, channels, points // parts)

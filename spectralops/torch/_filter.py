@@ -111,7 +111,7 @@ def _transfer(x: Tensor, shape: Sequence[int], is_complex: bool, name: str) -> T
 
 @_transfer.register_fake
 def _(x: Tensor, shape: Sequence[int], is_complex: bool, name: str) -> Tensor:
-    return x.new_empty(shape, dtype=precision(x.dtype)[is_complex])
+    return x.new_empty(shape, dtype=precision(x.dtype)[1 if is_complex else 0])
 
 
 def _extent(n: int, width: int | str) -> int:
@@ -225,7 +225,8 @@ def spectral_filter(
         return result
     x = floating(x)
     if given:
-        values = functools.reduce(torch.mul, [f.to(precision(x.dtype)[f.is_complex()]) for f in given])
+        real, complex_ = precision(x.dtype)
+        values = functools.reduce(torch.mul, [f.to(complex_ if f.is_complex() else real) for f in given])
     else:
         values = _of_callable(x, transfer, {"spacing": spacing, "pad_width": widths, "axes": chosen})
     return apply(Call(FORWARD, OP, (chosen, widths)), x, values, x.shape, x.dtype)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from spectralops import _checks, spectral, spectral_gradients
 from spectralops._arrays import ArraySpec
+from spectralops._plans.memo import memoised
 from spectralops._plans.spectral_conv import SpectralConvPlan
 from spectralops.torch._bilinear import FORWARD, Call, Family, apply
 from spectralops.torch._tensors import floating, planned, precision, recorded, straight, tensor
@@ -32,11 +33,18 @@ class SpectralConvolution(Family):
         )  # fmt: skip
 
     def weight(self, plan: SpectralConvPlan, x: Tensor, y: Tensor, w: ArraySpec) -> Tensor:
-        gradient: Tensor = spectral_gradients.spectral_conv_weight_gradient(
-            x, y, plan.modes, depthwise=plan.depthwise, axes=plan.axes
-        )
+        gradient = straight(_plan_weight_gradient, (x, y), plan.modes, plan.depthwise, plan.axes)
+        assert gradient is not None, "the fields of a convolution have a weight gradient"
         wanted = getattr(torch, w.dtype)
         return (gradient if wanted.is_complex else torch.view_as_real(gradient)).to(wanted)
+
+
+@planned
+def _plan_weight_gradient(specs: list[ArraySpec], device: str, modes: Any, depthwise: Any, axes: Any) -> Any:
+    x, y = specs
+    return spectral_gradients.plan_spectral_conv_weight_gradient(
+        x.shape, x.dtype, y, modes, depthwise=depthwise, axes=axes, device=device
+    )
 
 
 @planned
@@ -109,14 +117,31 @@ def spectral_conv(
         )
         return result
     x = floating(x)
-    d = weight.ndim - (1 if depthwise else 2) - (0 if weight.is_complex() else 1)
+    real, complex_ = precision(x.dtype)
+    weight = weight.to(complex_ if weight.is_complex() else real)
+    arguments = (x.shape, weight.shape, weight.is_complex(), depthwise, out_shape, axes)
+    if torch.compiler.is_compiling():
+        chosen, shape = _layout(*arguments)
+    else:
+        chosen, shape = _kept_layout(*arguments)
+    return apply(Call(FORWARD, OP, (depthwise, chosen)), x, weight, shape, x.dtype)
+
+
+def _layout(
+    x_shape: Any, weight_shape: Any, is_complex: bool, depthwise: bool, out_shape: Any, axes: Any
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The transform axes from the end, and the shape of the result."""
+    ndim = len(x_shape)
+    d = len(weight_shape) - (1 if depthwise else 2) - (0 if is_complex else 1)
     counts = {"weight's modes": d, "out_shape": _checks.entries(out_shape)}
-    chosen = tuple(axis - x.ndim for axis in _checks.axes(OP, axes, x.ndim, counts))
-    weight = weight.to(precision(x.dtype)[weight.is_complex()])
-    shape = list(x.shape)
+    chosen = tuple(axis - ndim for axis in _checks.axes(OP, axes, ndim, counts))
+    shape = list(x_shape)
     if not depthwise:
-        shape[-d - 1] = weight.shape[1]
+        shape[-d - 1] = weight_shape[1]
     if out_shape is not None:
         for axis, n in zip(chosen, _checks.per_axis(OP, "out_shape", out_shape, d), strict=True):
             shape[axis] = n
-    return apply(Call(FORWARD, OP, (depthwise, chosen)), x, weight, shape, x.dtype)
+    return chosen, tuple(shape)
+
+
+_kept_layout = memoised(_layout)
