@@ -121,10 +121,9 @@ def tensor_empty(shape: tuple[int, ...], dtype: str) -> Any:
 
 def tensor_view(tensor: Any, dtype: str | None = None) -> Any:
     """CuPy array over the memory of a tensor on a device; a copy where dtype or lazy bits ask for one."""
-    if tensor.is_conj() or tensor.is_neg():
+    if tensor.is_conj() or tensor.is_neg() or (dtype is not None and _name(tensor.dtype) != dtype):
         return tensor_copy(tensor, dtype)
-    found = _view(tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
-    return found if dtype is None or _name(tensor.dtype) == dtype else tensor_copy(tensor, dtype)
+    return _view(tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
 
 
 def tensor_copy(tensor: Any, dtype: str | None) -> Any:

@@ -30,6 +30,11 @@ def _libraries(out: Any) -> tuple[Any, Any]:
     return cupy, device_fft
 
 
+def _readable(x: Any) -> Any:
+    """The array where cuFFT reads it: real numbers from the address of a complex one on."""
+    return x if isinstance(x, np.ndarray) or x.data.ptr % 16 == 0 else x.copy()
+
+
 def _real_inverse(fft: Any, spectrum: Any, sizes: tuple[int, ...], axes: tuple[int, ...], **options: Any) -> Any:
     """The real inverse as NumPy defines it, whatever the library's n-d transform does with what a real signal lacks.
 
@@ -58,7 +63,7 @@ def spectral_filter(plan: SpectralFilterPlan, x: Any, *operands: Any, out: Any, 
             widths[axis] = width
         x = xp.pad(x, widths, mode={"zero": "constant"}.get(plan.pad_mode, plan.pad_mode))
     forward = fft.rfftn if plan.grid.halved else fft.fftn
-    spectrum = forward(x, axes=plan.axes, **options)
+    spectrum = forward(_readable(x), axes=plan.axes, **options)
     for factor in plan.factors(operands):
         spectrum *= xp.asarray(factor)
     if plan.grid.halved:
@@ -86,7 +91,7 @@ def spectral_conv(plan: SpectralConvPlan, x: Any, weight: Any, *, out: Any, work
     axes = tuple(range(rank - d, rank))
     kept = [xp.arange(low, low + m) for low, m in zip(plan.lowest, plan.modes, strict=True)]
     forward = fft.rfftn if plan.halved else fft.fftn
-    modes = forward(x, axes=axes, norm="forward" if not plan.transposed else "backward", **options)
+    modes = forward(_readable(x), axes=axes, norm="forward" if not plan.transposed else "backward", **options)
     modes = modes[(..., *xp.ix_(*(k % n for k, n in zip(kept, plan.in_sizes, strict=True))))]
     bins = plan.bin_weights()
     if bins is not None:
@@ -120,7 +125,7 @@ def spectral_conv_weight_gradient(
     forward = fft.rfftn if plan.halved else fft.fftn
 
     def modes(field: Any, sizes: tuple[int, ...]) -> Any:
-        spectrum = forward(xp.moveaxis(field, plan.axes, axes), axes=axes, **options)
+        spectrum = forward(_readable(xp.moveaxis(field, plan.axes, axes)), axes=axes, **options)
         cut = spectrum[(..., *xp.ix_(*(k % n for k, n in zip(kept, sizes, strict=True))))]
         return cut.reshape(plan.batch, *cut.shape[rank - d - 1 :])
 
@@ -140,7 +145,7 @@ def fourier_resample(plan: FourierResamplePlan, x: Any, *, out: Any, workers: in
     xp, fft = _libraries(out)
     options = {"workers": workers} if xp is np else {}
     forward = fft.rfftn if plan.halved else fft.fftn
-    spectrum = forward(x, axes=plan.axes, norm=plan.norm, **options)
+    spectrum = forward(_readable(x), axes=plan.axes, norm=plan.norm, **options)
     for j, (axis, m) in enumerate(zip(plan.axes, plan.out_sizes, strict=True)):
         length = m // 2 + 1 if plan.halved and j == len(plan.axes) - 1 else m
         cut = xp.zeros((*spectrum.shape[:axis], length, *spectrum.shape[axis + 1 :]), spectrum.dtype)

@@ -1,0 +1,147 @@
+"""Device tensors as CuPy arrays, and the current device and stream, with a stand-in for CuPy."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from spectralops import _device  # noqa: E402
+from spectralops._plain import spectral as plain  # noqa: E402
+
+
+class Context:
+    """Notes when it is entered and left."""
+
+    def __init__(self, log: list[Any], name: Any) -> None:
+        self.log, self.name = log, name
+
+    def __enter__(self) -> None:
+        self.log.append(("enter", self.name))
+
+    def __exit__(self, *error: object) -> None:
+        self.log.append(("exit", self.name))
+
+
+@pytest.fixture
+def cupy(monkeypatch: pytest.MonkeyPatch):
+    log: list[Any] = []
+    state = {"device": 0, "stream": 0, "allocator": None}
+    memory = SimpleNamespace(
+        _get_thread_local_allocator=lambda: state["allocator"],
+        _set_thread_local_allocator=lambda value: state.update(allocator=value),
+    )
+    cuda = SimpleNamespace(
+        runtime=SimpleNamespace(getDevice=lambda: state["device"]),
+        memory=memory,
+        Device=lambda index: Context(log, ("device", index)),
+        Stream=SimpleNamespace(from_external=lambda stream: Context(log, ("stream", stream))),
+        get_current_stream=lambda: SimpleNamespace(ptr=state["stream"]),
+        UnownedMemory=lambda address, size, owner, index: SimpleNamespace(
+            ptr=address, size=size, owner=owner, device=index
+        ),
+        MemoryPointer=lambda memory, offset: SimpleNamespace(mem=memory, ptr=memory.ptr + offset),
+    )
+
+    def ndarray(shape: Any, dtype: Any, memptr: Any, strides: Any) -> Any:
+        return SimpleNamespace(shape=shape, dtype=dtype, data=memptr, strides=strides)
+
+    fake = SimpleNamespace(log=log, state=state, cuda=cuda, ndarray=ndarray, empty=lambda *a: ("empty", *a))
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 7 + index, raising=False)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda index: f"stream of {index}")
+    caches = (_device._view, _device._stream, _device._empty, _device._layout)
+    for cache in caches:
+        cache.cache_clear()
+    yield fake
+    for cache in caches:
+        cache.cache_clear()
+
+
+def test_a_view_owns_nothing_and_is_found_again(cupy: Any) -> None:
+    x = torch.zeros(4, 6)[:, ::2]
+    view = _device.tensor_view(x, "float32")
+    assert (view.shape, view.dtype, view.strides) == ((4, 3), np.dtype("float32"), (24, 8))
+    assert (view.data.ptr, view.data.mem.size, view.data.mem.owner) == (x.data_ptr(), 4 * (1 + 3 * 6 + 2 * 2), None)
+    assert _device.tensor_view(x, "float32") is view
+    assert _device.tensor_view(x.T, "float32") is not view
+
+
+@pytest.mark.parametrize(
+    ("x", "dtype", "expected"),
+    [
+        (torch.tensor([1, 2]), "float64", [1.0, 2.0]),
+        (torch.tensor([1 + 2j]).conj(), "complex64", [1 - 2j]),
+        (torch.tensor([1 + 2j]).conj().imag, "float32", [-2.0]),
+        (torch.tensor([1.5], dtype=torch.bfloat16), "float32", [1.5]),
+        (torch.tensor([2 + 1j]).conj(), None, [2 - 1j]),
+    ],
+    ids=["integers", "conjugate", "negative", "bfloat16", "bits alone"],
+)
+def test_a_copy_is_held_by_its_array(cupy: Any, x: Any, dtype: Any, expected: Any) -> None:
+    array = _device.tensor_view(x, dtype)
+    assert array.data.mem.owner.tolist() == expected
+    assert array.data.ptr == array.data.mem.owner.data_ptr()
+
+
+def test_nothing_has_no_address(cupy: Any) -> None:
+    assert _device.tensor_view(torch.zeros(0, 3)) == ("empty", (0, 3), np.dtype("float32"))
+
+
+@pytest.mark.parametrize("native", [False, True], ids=["empty_strided", "as compiled code"])
+def test_results_are_allocated_in_c_order(cupy: Any, native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+    if native:
+        monkeypatch.setattr(torch._C._dynamo.guards, "_empty_strided_cuda", lambda *a: calls.append(a), raising=False)
+    else:
+        monkeypatch.delattr(torch._C._dynamo.guards, "_empty_strided_cuda", raising=False)
+        monkeypatch.setattr(
+            torch, "empty_strided", lambda shape, strides, dtype, device: calls.append((shape, strides, dtype))
+        )
+    _device.tensor_empty((2, 3, 0, 4), "float64")
+    assert calls == [((2, 3, 0, 4), (12, 4, 4, 1), torch.float64)]
+
+
+def test_memory_of_calls_comes_from_torch(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_device, "_empty", lambda: lambda shape, strides, dtype: torch.empty(shape, dtype=dtype))
+    pointer = _device.from_torch(100)
+    assert pointer.mem.owner.shape == (100,)
+    assert pointer.mem.owner.dtype is torch.uint8
+    assert (pointer.ptr, pointer.mem.size, pointer.mem.device) == (pointer.mem.owner.data_ptr(), 100, 0)
+    assert _device.from_torch.in_stream_order
+
+
+def test_the_device_and_stream_of_torch_become_current(cupy: Any) -> None:
+    cupy.state["allocator"] = "theirs"
+    with _device.Current("torch", "cuda:1"):
+        assert cupy.state["allocator"] is _device.from_torch
+    entered = [("enter", ("device", 1)), ("enter", ("stream", "stream of 1"))]
+    assert cupy.log == [*entered, ("exit", ("stream", "stream of 1")), ("exit", ("device", 1))]
+    assert cupy.state["allocator"] == "theirs"
+
+
+def test_what_is_current_is_left_alone(cupy: Any) -> None:
+    cupy.state["stream"] = 7
+    with _device.Current("torch", "cuda:0"):
+        pass
+    with _device.Current("cupy", "cuda:0"):
+        assert cupy.state["allocator"] is None
+    assert cupy.log == []
+
+
+def test_a_failing_call_leaves_all_as_it_was(cupy: Any) -> None:
+    with pytest.raises(ZeroDivisionError), _device.Current("torch", "cuda:1"):
+        raise ZeroDivisionError
+    assert cupy.state["allocator"] is None
+    assert cupy.log[-1] == ("exit", ("device", 1))
+
+
+@pytest.mark.parametrize(("address", "copied"), [(64, False), (80, False), (72, True), (68, True)])
+def test_cufft_is_given_aligned_addresses(address: int, copied: bool) -> None:
+    x = SimpleNamespace(data=SimpleNamespace(ptr=address), copy=lambda: "copy")
+    assert plain._readable(x) is ("copy" if copied else x)
