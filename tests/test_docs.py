@@ -103,7 +103,7 @@ def test_relative_links_exist(path: Path) -> None:
 
 
 # Imported on purpose, with libraries that need not be installed; their names are not the package's.
-FACES = {"spectralops.torch", "spectralops.xarray"}
+FACES = {"spectralops.torch", "spectralops.jax", "spectralops.xarray"}
 
 
 def test_every_public_name_has_a_page() -> None:

@@ -39,7 +39,7 @@ MAY_IMPORT = {
 }
 PUBLIC = CORE | {"_plans", "boundary"}
 # Faces stand above the operators and may use every public module.
-FACES = {"__init__", "__main__", "_cli", "torch", "xarray"}
+FACES = {"__init__", "__main__", "_cli", "jax", "torch", "xarray"}
 # The array libraries that each folder may load at all, and may load with its module.
 AT_IMPORT = {"numpy", "array_api_compat"}
 EXECUTOR_AT_IMPORT = {
@@ -48,6 +48,7 @@ EXECUTOR_AT_IMPORT = {
     "_plain": {"numpy"},
     "_cuda": {"numpy"},
     "fft": {"numpy", "scipy"},
+    "jax": {"numpy", "jax"},
     "torch": {"torch"},
     "xarray": {"numpy", "xarray"},
 }
