@@ -19,6 +19,7 @@ from cuda_on_host import BACKEND, Recorder, backend
 import spectralops as so
 from spectralops import UnsupportedError
 from spectralops._cuda import module
+from spectralops._cuda.geometry import SHARED_BYTES
 from spectralops._cuda.launch import Kernel
 from spectralops._dispatch import SUPPORT
 
@@ -37,7 +38,10 @@ SPILLS = {
     "march_volume<float, 4, 3, 16, 2,": 400,
     # An address or two of the many that a cell's neighbours in three dimensions have.
     "stage<": 64,
+    # Sixteen bytes of a transform of few points by many others.
+    "rows_forward<double, double, SPLIT, 9, 0, BARE, 6, 21, Chirp": 16,
 }
+GAUSSIAN = so.transfer.gaussian(1.0)
 WALLS = (so.Dirichlet(0.5), (so.Neumann(0.25), so.Hold()))
 
 
@@ -63,6 +67,13 @@ def kernels() -> dict[tuple[str, str, str], tuple[Kernel, ...]]:
                     so.diffusion_step(u, 1.0, 0.1, 1.0, bc=bc, axes=axes, steps=steps, backend=BACKEND)
                 if len(shape) == 2:
                     so.diffuse_convect_step(u, 1.0, 0.1, 1.0, bc=bc, steps=64, on_unstable="ignore", backend=BACKEND)
+            for shape in ((64, 64), (2, 32, 32)):  # images that share a block with their spectrum
+                field = np.zeros(shape, dtype)
+                so.spectral_filter(field, GAUSSIAN, axes=tuple(range(field.ndim)), backend=BACKEND)
+        small = Recorder(shared_bytes=SHARED_BYTES)
+        with backend(small):  # a line too long for a block
+            so.spectral_filter(np.zeros(32768 if dtype == "float32" else 16384, dtype), GAUSSIAN, backend=BACKEND)
+        recorder.launched += small.launched
         for kernel in recorder.launched:
             found[kernel.file, kernel.name.partition("<")[0], real].add(kernel)
     return {family: tuple(sorted(some, key=lambda k: (len(k.name), k.name))) for family, some in found.items()}

@@ -117,9 +117,10 @@ def test_only_the_named_instantiation_is_compiled_and_only_once(folder, cupy: Si
         {"options": ("-DINDEX_T=long long",)},
         {"file": "base.cuh"},
         {"shared": module.STATIC_SHARED_BYTES + 1},
+        {"shared": module.MUCH_SHARED_BYTES + 1},
         {"cooperative": True},
     ],
-    ids=lambda change: next(iter(change)),
+    ids=str,
 )
 def test_another_kernel_is_another_function(folder, cupy: SimpleNamespace, change: dict[str, Any]) -> None:
     from dataclasses import replace
@@ -156,6 +157,12 @@ def test_each_device_has_functions_of_its_own(folder, cupy: SimpleNamespace) -> 
 def test_much_shared_memory_is_asked_for(folder, cupy: SimpleNamespace, shared: int, limit: int) -> None:
     kernel = Kernel("tiny.cu", "tiny<float>", (1,), (32,), shared)
     assert module.function(kernel, 0, 99).max_dynamic_shared_size_bytes == limit
+
+
+@pytest.mark.parametrize(("shared", "percent"), [(module.MUCH_SHARED_BYTES, None), (module.MUCH_SHARED_BYTES + 1, 100)])
+def test_blocks_of_much_shared_memory_want_all_of_it(folder, cupy: SimpleNamespace, shared: int, percent: int) -> None:
+    kernel = Kernel("tiny.cu", "tiny<float>", (1,), (32,), shared)
+    assert getattr(module.function(kernel, 0, 99), "preferred_shared_memory_carveout", None) == percent
 
 
 def test_functions_are_bounded(folder, cupy: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:

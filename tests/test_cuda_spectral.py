@@ -1,291 +1,23 @@
-"""Filters and spectral convolutions of the CUDA backend: geometry, programs, and the kernels on the host."""
+"""Filters and spectral convolutions of the CUDA backend: the kernels on the host."""
 
 from __future__ import annotations
 
-import ctypes
 import math
-import re
-import sys
-import threading
-from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import cuda_on_host
 import numpy as np
 import pytest
 from conformance import CASES, Variant
-from cuda_on_host import BACKEND, HostRunner, Recorder, backend
+from cuda_on_host import BACKEND, HostRunner, backend
 from test_conformance import poison, run  # noqa: F401, the fixture poisons what the cases allocate
 
 import spectralops as so
-from spectralops import UnsupportedError, _dispatch, transfer
-from spectralops._arrays import ArraySpec
-from spectralops._cuda import launch, pruned, spectral_conv, spectral_filter, spectral_gradient
-from spectralops._cuda.geometry import column_geometry, row_geometry
-from spectralops._cuda.launch import Kernel
-from spectralops._cuda.passes import Passes, factors, passes
-from spectralops._cuda.program import Address, Program, address
+from spectralops import _dispatch, transfer
+from spectralops._cuda import geometry, pruned, spectral_filter
 
 on_host = pytest.mark.skipif(not cuda_on_host.available(), reason="no g++")
 GAUSSIAN = transfer.gaussian(1.0)
-NO_KERNELS = "length 17 has a prime factor above 13"
-
-
-# ------------------------------------------------------------------ passes
-
-
-def test_factors() -> None:
-    assert factors(720) == (2, 2, 2, 2, 3, 3, 5)
-    assert factors(143) == (11, 13)
-    assert factors(34) is None
-
-
-@pytest.mark.parametrize(("itemsize", "points"), [(4, 32), (8, 16)])
-@pytest.mark.parametrize(("stride", "pairs", "most"), [(1, False, 1024), (16, False, 32), (8, True, 64)])
-def test_passes_multiply_to_the_length_within_their_bounds(
-    itemsize: int, points: int, stride: int, pairs: bool, most: int
-) -> None:
-    found = {n: passes(n, itemsize, stride, pairs, most) for n in range(1, 400) if factors(n)}
-    assert sum(each is not None for each in found.values()) > (50 if pairs else 100)
-    for n, each in found.items():
-        if each is None:
-            continue
-        assert each.size == math.prod(each.radices) == n
-        assert each.threads <= most
-        assert all(-(-n // r // each.threads) * r <= points for r in each.radices)
-        if pairs:
-            count = n // each.radices[0]
-            assert count % 2 == 0
-            assert count % (2 * each.threads) == 0, "a thread holds the points 2i and 2i + 1"
-
-
-def test_passes_of_lengths_that_have_none() -> None:
-    assert passes(17, 4) is None
-    assert passes(1, 4) == Passes((1,), 1, 1)
-    assert passes(1, 4, pairs=True) is None
-    assert passes(15, 4, 16, True) is None
-    assert passes(4096, 4, 16, False, 32) is None
-
-
-def test_gaps_between_the_points_in_shared_memory() -> None:
-    assert Passes((16, 8), 8, 1).padded == 128 + 16
-    assert Passes((8, 16), 8, 1).padded == 128 + 16
-    assert Passes((8, 8, 8), 64, 1).padded == 512 + 64
-    assert Passes((8, 8), 8, 16).padded == 64
-    assert Passes((3, 5), 5, 1).padded == 15
-    assert Passes((2, 3), 3, 8).padded == 6 + 3
-
-
-@pytest.mark.parametrize("radices", [(4,), (4, 2), (2, 3, 4)])
-def test_twiddle_factors(radices: tuple[int, ...]) -> None:
-    each = Passes(radices, 1, 1)
-    table = each.table(0.5, True)
-    n, at = each.size, 0
-    for order, scale in ((radices, 1.0), (radices[::-1], 0.5)):
-        before = order[0]
-        assert at == (0 if order is radices else each.reversed_at) or len(radices) == 1
-        for number, radix in enumerate(order[1:]):
-            for q in range(1, radix):
-                for j in range(before):
-                    w = np.exp(-2j * np.pi * q * j / (before * radix)) * (scale if number == 0 else 1.0)
-                    assert abs(table[at] - w) < 1e-15
-                    at += 1
-            before *= radix
-    assert np.allclose(table[at:], np.exp(-1j * np.pi * np.arange(n // 2 + 1) / n), rtol=0, atol=1e-15)
-    assert len(each.table(1.0, False)) == at
-
-
-def test_rows_share_a_block() -> None:
-    row = row_geometry(128, 4)
-    assert row is not None
-    assert row.threads == 128
-    long = row_geometry(5040, 4)
-    assert long is not None
-    assert (long.lines, long.threads <= 512) == (1, True)
-    assert row_geometry(2**15, 4) is None
-    assert row_geometry(2**15, 8) is None
-
-
-def test_columns_share_a_block() -> None:
-    def lines(n: int, itemsize: int, *room: int) -> int | None:
-        found = column_geometry(n, itemsize, False, *room)
-        return None if found is None else found.lines
-
-    assert [lines(n, 4) for n in (64, 1024, 2048, 4096, 8192, 2**15)] == [16, 8, 4, 2, 1, None]
-    assert [lines(n, 8) for n in (64, 1024, 2048)] == [8, 4, 2]
-    assert [lines(n, 4, 227 * 1024) for n in (1024, 2048, 4096, 8192)] == [8, 8, 4, 2]
-
-
-# ------------------------------------------------------------------ programs
-
-
-RECORD = np.dtype([("count", np.int64), ("where", np.int64)])
-KERNEL = Kernel("some.cu", "some<float>", (3, 2), (64,), 128)
-
-
-def program() -> Program:
-    made = Program()
-    made.add(KERNEL, Address(1, 16), np.int64(7))
-    made.add(KERNEL, np.array([(5, 0)], RECORD), Address(0), inner={(0, 1): Address(1)})
-    return made
-
-
-def test_a_program_fills_in_addresses_on_the_host() -> None:
-    runner = Recorder()
-    program().run(runner, [1000, 2000])
-    (pointer, count), (record, last) = runner.arguments
-    assert runner.launched == [KERNEL, KERNEL]
-    assert (pointer, count, last) == (2016, 7, 1000)
-    assert record.view(RECORD).tolist() == [(5, 2000)]
-
-
-def test_a_program_fills_in_addresses_on_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[Any] = []
-
-    def launch_kernel(function: int, *rest: int) -> None:
-        geometry, stream, pointers, extra = rest[:7], rest[7], rest[8], rest[9]
-        arguments = [ctypes.c_uint64.from_address(p).value for p in (ctypes.c_uint64 * 2).from_address(pointers)]
-        second = ctypes.c_uint64.from_address((ctypes.c_uint64 * 2).from_address(pointers)[0] + 8).value
-        calls.append((function, geometry, stream, extra, arguments, second))
-
-    function = SimpleNamespace(kernel=SimpleNamespace(ptr=77))
-    monkeypatch.setattr("spectralops._cuda.program.module.function", lambda *_: function)
-    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace())
-    cuda = SimpleNamespace(driver=SimpleNamespace(launchKernel=launch_kernel))
-    monkeypatch.setitem(sys.modules, "cupy.cuda", cuda)
-    monkeypatch.setattr("spectralops._cuda.program.launch_kernel", launch_kernel)
-    runner = SimpleNamespace(device=lambda: launch.Device(0, 1, 1), stream=lambda: 5)
-    monkeypatch.setattr(launch, "cuda_runner", runner)
-    made = program()
-    made.run(runner, [1000, 2000])  # type: ignore[arg-type]
-    made.run(runner, [3000, 2000])  # type: ignore[arg-type]
-    thread = threading.Thread(target=made.run, args=(runner, [4000, 5000]))
-    thread.start()
-    thread.join()
-    geometry = (3, 2, 1, 64, 1, 1, 128)
-    assert [call[:4] for call in calls] == [(77, geometry, 5, 0)] * 6
-    assert [call[4] for call in calls] == [[2016, 7], [5, 1000], [2016, 7], [5, 3000], [5016, 7], [5, 4000]]
-    assert [call[5] for call in calls[1::2]] == [2000, 2000, 5000]
-
-
-def test_the_driver_launches(monkeypatch: pytest.MonkeyPatch) -> None:
-    from spectralops._cuda import program as module
-
-    calls: list[Any] = []
-    monkeypatch.setattr(module, "launch_kernel", module.launch_kernel)  # puts it back afterwards
-    driver = SimpleNamespace(launchKernel=lambda *a: calls.append(a))
-    monkeypatch.setitem(sys.modules, "cupy.cuda", SimpleNamespace(driver=driver))
-    module.launch_kernel(1, 2, 3)
-    assert module.launch_kernel is driver.launchKernel
-    assert calls == [(1, 2, 3)]
-
-
-def test_address() -> None:
-    x = np.zeros(8)
-    assert address(x[2:]) == x.ctypes.data + 16
-    assert address(SimpleNamespace(data=SimpleNamespace(ptr=12))) == 12
-
-
-# ------------------------------------------------------------------ plans
-
-
-def filter_plan(shape: tuple[int, ...], symbol: Any = GAUSSIAN, dtype: str = "float32", **options: Any):
-    return so.plan_spectral_filter(shape, dtype, symbol, device="cuda", **options)
-
-
-@pytest.mark.parametrize(
-    ("shape", "options", "reason"),
-    [
-        ((3, 17), {"axes": -1}, NO_KERNELS),
-        ((17, 8), {}, NO_KERNELS),
-        ((8, 8), {"pad_width": (1, (17 * 2 - 8) // 2)}, "length 34 has a prime factor above 13"),
-        ((2, 2, 2, 2), {"axes": (0, 1, 2, 3)}, "kernels take 1 to 3 axes, not 4"),
-        ((2**17,), {}, "length 131072 does not fit a block"),
-        ((2, 2**16), {}, "length 65536 does not fit a block"),
-        ((2**16, 2), {}, "lengths (65536,) do not fit a block"),
-    ],
-)
-def test_filters_that_kernels_do_not_cover_run_on_cupy(shape, options, reason) -> None:
-    plan = filter_plan(shape, **options)
-    assert plan.backend == "cupy"
-    assert f"one after the other (no kernels: {reason})\n" in plan.explain()
-    message = f"^spectral_filter: backend is 'cuda', but must be 'cupy' for these arguments: {re.escape(reason)}$"
-    with pytest.raises(UnsupportedError, match=message):
-        filter_plan(shape, backend="cuda", **options)
-    assert spectral_filter.refusal(replace(plan, backend="cuda")) == reason
-
-
-@pytest.mark.parametrize(
-    ("plan", "words"),
-    [
-        (
-            lambda: filter_plan((4, 1024), axes=-1),
-            "runs: one kernel: forward, product and inverse in registers and shared memory, radices ",
-        ),
-        (
-            lambda: filter_plan((4, 64, 64)),
-            "runs: 3 kernels, the middle one forward, product and inverse along the first axis; two real rows as one "
-            "complex row, the spectrum in the result's own memory; radices 4*16 x 8*8\n",
-        ),
-        (
-            lambda: filter_plan((4, 7, 8)),
-            "; real rows one by one, half of their spectrum in a workspace; radices 7 x 4*2",
-        ),
-        (lambda: filter_plan((7, 8, 9), dtype="complex64", axes=(0, 1, 2)), "runs: 5 kernels, the middle one"),
-        (lambda: filter_plan((7, 8), dtype="complex64"), "; complex rows; radices 7 x 4*2\n"),
-        (
-            lambda: so.plan_spectral_conv(
-                (2, 3, 64, 64), "float32", ArraySpec((3, 4, 8, 5), "complex64"), device="cuda"
-            ),
-            "runs: 5 kernels: pruned transforms along the axes (radices 4*16 x 8*8), one product per wavenumber over "
-            "the channels, pruned inverse transforms (radices 4*16 x 8*8); kept wavenumbers alone lie between\n",
-        ),
-        (
-            lambda: so.plan_spectral_conv((2, 3, 17), "float32", ArraySpec((3, 4, 5), "complex64"), device="cuda"),
-            f"forward, cut, einsum, pad, inverse, one after the other (no kernels: {NO_KERNELS})\n",
-        ),
-        (
-            lambda: so.plan_spectral_conv(
-                (2, 3, 16), "float32", ArraySpec((3, 4, 5), "complex64"), out_shape=34, device="cuda"
-            ),
-            "(no kernels: length 34 has a prime factor above 13)\n",
-        ),
-    ],
-)
-def test_explain_says_how_kernels_run(plan, words: str) -> None:
-    assert words in plan().explain()
-
-
-@pytest.mark.parametrize(
-    ("shape", "weight", "reason"),
-    [
-        ((1, 1, 2**16), (1, 1, 2), "length 65536 does not fit a block"),
-        ((1, 1, 2**16, 2), (1, 1, 2, 2), "lengths (65536,) do not fit a block"),
-        ((1, 1, 2, 2, 2, 2), (1, 1, 1, 1, 1, 1), "kernels take 1 to 3 axes, not 4"),
-    ],
-)
-def test_convolutions_that_kernels_do_not_cover(shape, weight, reason) -> None:
-    plan = so.plan_spectral_conv(shape, "float32", ArraySpec(weight, "complex64"), device="cuda")
-    assert plan.backend == "cupy"
-    assert spectral_conv.refusal(replace(plan, backend="cuda")) == reason
-
-
-def test_kernels_refuse_what_they_do_not_cover() -> None:
-    message = f"^spectral_filter: backend is 'cuda', but must be one without kernels: {NO_KERNELS}$"
-    with pytest.raises(UnsupportedError, match=message):
-        spectral_filter.algorithm(replace(filter_plan((17, 8)), backend="cuda"))
-    plan = so.plan_spectral_conv((1, 1, 17), "float32", ArraySpec((1, 1, 2), "complex64"), device="cuda")
-    with pytest.raises(UnsupportedError, match=message.replace("filter", "conv")):
-        spectral_conv.algorithm(replace(plan, backend="cuda"))
-
-
-def test_plans_that_have_kernels_are_passed_over_for_no_reason() -> None:
-    assert _dispatch.passed_over(filter_plan((8, 8), backend="cupy")) == ""
-    assert _dispatch.passed_over(filter_plan((8, 8))) == ""
-
-
-# ------------------------------------------------------------------ kernels on the host
 
 SELECTED = [
     ("gaussian-odd-anisotropic", "float32"),
@@ -395,27 +127,6 @@ def test_weight_gradient_of_no_samples_is_zero(host) -> None:
     assert not so.spectral_conv_weight_gradient(empty, empty, 3, backend=BACKEND).any()
 
 
-def test_weight_gradients_that_kernels_do_not_cover() -> None:
-    plan = so.plan_spectral_conv_weight_gradient(
-        (1, 1, 17), "float32", ArraySpec((1, 1, 17), "float32"), 3, device="cuda"
-    )
-    assert plan.backend == "cupy"
-    assert f"one after the other (no kernels: {NO_KERNELS})\n" in plan.explain()
-    with pytest.raises(UnsupportedError, match=f"must be one without kernels: {NO_KERNELS}$"):
-        spectral_gradient.algorithm(replace(plan, backend="cuda"))
-    plan = so.plan_spectral_conv_weight_gradient(
-        (1, 1, 16), "float32", ArraySpec((1, 1, 34), "float32"), 3, device="cuda"
-    )
-    assert "length 34 has" in plan.explain()
-    plan = so.plan_spectral_conv_weight_gradient(
-        (1, 1, 16), "float32", ArraySpec((1, 1, 8), "float32"), 3, device="cuda"
-    )
-    assert (
-        "runs: 3 kernels: pruned transforms of x (radices 4*4) and of the gradient (radices 4*2), one product per "
-        "wavenumber over the batch\n"
-    ) in plan.explain()
-
-
 @on_host
 @pytest.mark.parametrize("factor", [(3, 1, 6, 5), (1, 2, 6, 5), (3, 2, 6, 1), (2, 1, 1)], ids=str)
 def test_factors_along_the_batch(host, rng, factor) -> None:
@@ -517,117 +228,115 @@ def test_convolutions_read_any_strides(host, rng) -> None:
     assert np.abs(result - so.spectral_conv(x, weight, backend="reference")).max() < 1e-5
 
 
+@on_host
+@pytest.mark.parametrize(("shape", "kind"), [((2, 64, 32), "complex"), ((1, 48, 32), "real")], ids=str)
+def test_images_in_one_block(host, rng, shape: tuple[int, ...], kind: str) -> None:
+    x = rng.standard_normal(shape).astype("float32")
+    h = rng.standard_normal((shape[1], shape[2] // 2 + 1)).astype("float32")
+    if kind == "complex":
+        h = (h + 1j * rng.standard_normal(h.shape)).astype("complex64")
+    result = so.spectral_filter(x, h, backend=BACKEND)
+    assert [kernel.name.partition("<")[0] for kernel in host.launched] == ["planes_filter"]
+    assert np.abs(result - so.spectral_filter(x.astype("float64"), h, backend="numpy")).max() < 2e-6
+
+
+@on_host
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_planes_of_volumes_in_one_block(host, rng, dtype: str) -> None:
+    x = rng.standard_normal((1, 6, 32, 16)).astype(dtype)
+    options: dict[str, Any] = {"axes": (1, 2, 3)}
+    result = so.spectral_filter(x, transfer.shift((0.3, 0.7, 1.1)), backend=BACKEND, **options)
+    assert [kernel.name.partition("<")[0] for kernel in host.launched] == [
+        "planes_forward", "columns", "planes_inverse",
+    ]  # fmt: skip
+    expected = so.spectral_filter(x.astype("float64"), transfer.shift((0.3, 0.7, 1.1)), backend="numpy", **options)
+    assert np.abs(result - expected).max() < (1e-5 if dtype == "float32" else 1e-14)
+
+
+@on_host
 @pytest.mark.parametrize(
-    ("batch", "channels", "modes", "tile"),
-    [
-        (16, (64, 64), 2048, "4, 8, 4, 2"),
-        (1, (64, 64), 4096, "1, 4, 1, 8"),
-        (1, (1, 1), 32, "1, 1, 1, 1"),
-        (16, (64, 64), 256, "2, 4, 2, 2"),
-    ],
+    ("shape", "modes", "out_shape"),
+    [((1, 2, 32, 16), (32, 9), None), ((2, 2, 16, 16), (6, 7), (32, 32)), ((1, 2, 5, 16, 16), (3, 8, 5), None)],
+    ids=str,
+)  # fmt: skip
+def test_layers_of_images_in_one_block(host, rng, shape, modes, out_shape) -> None:
+    x = rng.standard_normal(shape).astype("float32")
+    weight = (rng.standard_normal((shape[1], 5, *modes)) + 1j * rng.standard_normal((shape[1], 5, *modes))).astype(
+        "complex64"
+    )
+    options: dict[str, Any] = {"axes": tuple(range(2, len(shape))), "out_shape": out_shape}
+    result = so.spectral_conv(x, weight, backend=BACKEND, **options)
+    names = [kernel.name.partition("<")[0] for kernel in host.launched]
+    assert (names[0], names[-1]) == ("planes_forward", "planes_inverse")
+    expected = so.spectral_conv(x.astype("float64"), weight.astype("complex128"), backend="numpy", **options)
+    assert np.abs(result - expected).max() < 1e-6 * np.abs(expected).max() * len(x.shape)
+
+
+@on_host
+@pytest.mark.parametrize(
+    ("sizes", "dtype"),
+    [((34,), "complex64"), ((17, 16), "float32"), ((34, 17), "float32")],
+    ids=str,
 )
-def test_tiles_of_the_mixing(batch, channels, modes, tile) -> None:
-    device = launch.Device(0, 132, 227 * 1024)
-    shape, weight = (batch, channels[0], 8192), ArraySpec((*channels, modes), "complex64")
-    plan = so.plan_spectral_conv(shape, "float32", weight, device="cuda")
-    kernel = spectral_conv.Convolution(plan, np, device).program.steps[1].kernel
-    assert kernel.name.startswith(f"mix<float, {tile}, ")
-    assert kernel.shared <= 96 * 1024
-    samples, outputs = (math.prod(map(int, tile.split(", ")[k::2])) for k in (0, 1))
-    assert kernel.grid == (-(-modes // 32), -(-channels[1] // outputs), -(-batch // samples))
+def test_lengths_with_large_prime_factors(host, rng, sizes: tuple[int, ...], dtype: str) -> None:
+    x = rng.standard_normal((2, *sizes)) + (1j * rng.standard_normal((2, *sizes)) if dtype == "complex64" else 0)
+    options: dict[str, Any] = {"axes": tuple(range(1, x.ndim))}
+    symbol = transfer.shift((0.3,) * len(sizes))
+    result = so.spectral_filter(x.astype(dtype), symbol, backend=BACKEND, **options)
+    assert any("Chirp<" in kernel.name for kernel in host.launched)
+    assert np.abs(result - so.spectral_filter(x, symbol, backend="numpy", **options)).max() < 3e-6
 
 
-# ------------------------------------------------------------------ on a device
-
-CALLS = {
-    "filter-2d": (
-        (4, 64, 96),
-        lambda x, weight, **tail: so.spectral_filter(x, GAUSSIAN, **tail),
-    ),
-    "filter-3d": (
-        (2, 16, 20, 24),
-        lambda x, weight, **tail: so.spectral_filter(x, GAUSSIAN, axes=(1, 2, 3), **tail),
-    ),
-    "conv-2d": (
-        (3, 4, 32, 48),
-        lambda x, weight, **tail: so.spectral_conv(x, weight, **tail),
-    ),
-}
-
-
-@pytest.fixture
-def device_call(request):
-    """A call of an operator on a device, its field, and what comes out by CuPy's transforms."""
-    cupy = pytest.importorskip("cupy")
-    shape, function = CALLS[request.param]
-    random = np.random.default_rng(2)
-    x = cupy.asarray(random.standard_normal(shape).astype("float32"))
-    # on the device before any capture begins: none may copy from the host
-    weight = cupy.asarray((random.standard_normal((4, 4, 8, 6)) + 1j).astype("complex64"))
-
-    def call(x: Any, **tail: Any) -> Any:
-        return function(x, weight, **tail)
-
-    return cupy, call, x, cupy.asnumpy(call(x, backend="cupy"))
+@on_host
+@pytest.mark.parametrize("kind", ["real", "complex"])
+def test_lines_of_two_blocks(host, rng, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Even and odd wavenumbers apart, in slices of as many lines as the device has multiprocessors."""
+    usual = geometry.row_geometry
+    monkeypatch.setattr(spectral_filter, "row_geometry", lambda n, *a, **k: None if n >= 32 else usual(n, *a, **k))
+    x = rng.standard_normal((6, 72)).astype("float32")
+    h = rng.standard_normal((6, 37)).astype("float32")
+    if kind == "complex":
+        h = (h + 1j * rng.standard_normal(h.shape)).astype("complex64")
+    result = so.spectral_filter(x, h, axes=-1, backend=BACKEND)
+    names = [kernel.name.partition("<")[0] for kernel in host.launched]
+    assert names == ["halves_filter", "halves_join"] * 2
+    assert [kernel.grid for kernel in host.launched[::2]] == [(8,), (4,)]
+    assert np.abs(result - so.spectral_filter(x.astype("float64"), h, axes=-1, backend="numpy")).max() < 2e-6
 
 
-def close(result: Any, expected: np.ndarray) -> bool:
-    return bool(np.abs(result - expected).max() < 1e-5 * np.abs(expected).max())
+@on_host
+@pytest.mark.parametrize(("n", "kind"), [(128, "complex"), (512, "real"), (24, "complex")], ids=str)
+def test_packed_lines(host, rng, n: int, kind: str) -> None:
+    """Wavenumbers k and n - k meet in a thread or in shared memory; several factors multiply."""
+    x = rng.standard_normal((3, n)).astype("float32")
+    h, g = rng.standard_normal((2, n // 2 + 1)).astype("float32")
+    first = (h + 1j * rng.standard_normal(h.shape)).astype("complex64") if kind == "complex" else h
+    result = so.spectral_filter(x, lambda k: (first, g), axes=-1, backend=BACKEND)
+    expected = so.spectral_filter(x.astype("float64"), first * g, axes=-1, backend="numpy")
+    assert np.abs(result - expected).max() < 3e-6
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("device_call", CALLS, indirect=True)
-def test_captured_graphs_on_gpu(device_call) -> None:
-    cupy, call, x, expected = device_call
-    out = cupy.empty_like(x)
-    call(x, backend="cuda", out=out)
-    stream = cupy.cuda.Stream(non_blocking=True)
-    cupy.cuda.Device().synchronize()
-    with stream:
-        stream.begin_capture()
-        call(x, backend="cuda", out=out)
-        graph = stream.end_capture()
-        for _ in range(2):
-            out.fill(0)
-            graph.launch(stream)
-            stream.synchronize()
-            assert close(cupy.asnumpy(out), expected)
+@on_host
+@pytest.mark.parametrize("op", ["filter", "conv"])
+def test_results_that_are_not_aligned(host, rng, op: str) -> None:
+    x = rng.standard_normal((2, 2, 16)).astype("float32")
+    out = np.zeros(x.size + 1, "float32")[1:].reshape(x.shape)
+    if op == "filter":
+        so.spectral_filter(x, GAUSSIAN, axes=-1, out=out, backend=BACKEND)
+        expected = so.spectral_filter(x, GAUSSIAN, axes=-1, backend="numpy")
+    else:
+        weight = (rng.standard_normal((2, 2, 5)) + 1j).astype("complex64")
+        so.spectral_conv(x, weight, out=out, backend=BACKEND)
+        expected = so.spectral_conv(x, weight, backend="numpy")
+    assert np.abs(out - expected).max() < 1e-5
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("device_call", CALLS, indirect=True)
-def test_threads_and_streams_on_gpu(device_call) -> None:
-    cupy, call, x, expected = device_call
-    wrong: list[int] = []
-
-    def work(number: int) -> None:
-        with cupy.cuda.Stream(non_blocking=True) as stream:
-            for _ in range(20):
-                result = call(x, backend="cuda")
-                stream.synchronize()
-                if not close(cupy.asnumpy(result), expected):
-                    wrong.append(number)
-
-    cupy.cuda.Device().synchronize()
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("n", [2, 15, 128, 500, 1001, 2048, 4096, 5040, 8192])
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
-def test_lengths_on_gpu(n: int, dtype: str) -> None:
-    cupy = pytest.importorskip("cupy")
-    random = np.random.default_rng(n)
-    values = random.standard_normal((6, n)) + (1j * random.standard_normal((6, n)) if dtype == "complex64" else 0)
-    x = cupy.asarray(values.astype(dtype))
-    for axes, field in ((-1, x), ((0, 1), x), ((0, 1), cupy.ascontiguousarray(x.T))):
-        if so.plan_spectral_filter(field.shape, dtype, GAUSSIAN, axes=axes, device="cuda").backend != "cuda":
-            continue
-        result = cupy.asnumpy(so.spectral_filter(field, GAUSSIAN, axes=axes, backend="cuda"))
-        expected = cupy.asnumpy(so.spectral_filter(field, GAUSSIAN, axes=axes, backend="cupy"))
-        assert np.abs(result - expected).max() < (1e-12 if dtype == "float64" else 1e-5) * np.abs(expected).max()
+@on_host
+@pytest.mark.parametrize(("batch", "modes", "read", "written"), [(3, 3, 9, 17), (9, 4, 5, 3), (1, 8, 1, 1)], ids=str)
+def test_mixing_of_any_number_of_channels(host, rng, batch: int, modes: int, read: int, written: int) -> None:
+    """Rows and channels beyond the last are not there, whatever the tile; an odd number of modes is copied singly."""
+    x = rng.standard_normal((batch, read, 16)).astype("float32")
+    weight = rng.standard_normal((read, written, modes)) + 1j * rng.standard_normal((read, written, modes))
+    result = so.spectral_conv(x, weight.astype("complex64"), backend=BACKEND)
+    expected = so.spectral_conv(x.astype("float64"), weight, backend="numpy")
+    assert np.abs(result - expected).max() < 2e-6 * read

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
-from spectralops._cuda import module
+from spectralops._cuda import launch, module
 from spectralops._cuda.launch import Kernel
-from spectralops._cuda.passes import Passes, factors, passes
+from spectralops._cuda.passes import Chirp, Passes, passes
 from spectralops._cuda.program import address
 from spectralops.errors import UnsupportedError
 
 __all__ = [
     "COLUMNS", "FACTOR", "FILTER", "MOST_FACTORS", "PAD", "SHARED_BYTES", "Lines", "column_geometry",
-    "columns_form", "columns_kernel", "itemsize_of", "kept_on_device", "namespace", "required", "row_geometry",
-    "rows_kernel", "unfit", "usable", "words",
+    "columns_form", "columns_kernel", "itemsize_of", "kept_on_device", "namespace", "present_shared_bytes", "required",
+    "row_geometry", "rows_kernel", "unfit", "usable", "words",
 ]  # fmt: skip
 
 FILE = "spectral.cu"
@@ -45,7 +46,7 @@ COLUMNS = np.dtype([(name, np.int64) for name in ("columns", "in_outer", "out_ou
 class Lines:
     """Geometry of a kernel over the contiguous axis."""
 
-    passes: Passes
+    passes: Passes | Chirp
     lines: int
 
     @property
@@ -59,26 +60,33 @@ class Lines:
         return f"{self.passes.threads}, {self.lines}, {self.passes.expression}"
 
 
-def row_geometry(n: int, itemsize: int) -> Lines | None:
-    """Several lines a block, None where one does not fit."""
-    found = passes(n, itemsize, most_threads=MOST_THREADS)
-    if found is None:
-        return None
-    fits = SHARED_BYTES // (found.padded * 2 * itemsize)
-    lines = min(max(1, THREADS // found.threads), fits)
-    return Lines(found, lines) if lines else None
+def row_geometry(n: int, itemsize: int, shared_bytes: int = SHARED_BYTES, mirrored: bool = False) -> Lines | None:
+    """Several lines a block, None where one does not fit; `mirrored` where wavenumbers k and n - k meet.
+
+    A line that needs it takes all that the device has.
+    """
+    for threads, room in ((MOST_THREADS, SHARED_BYTES), (MOST_THREADS, shared_bytes), (2 * MOST_THREADS, shared_bytes)):
+        found = passes(n, itemsize, most_threads=threads, mirrored=mirrored)
+        if found is not None and found.padded * 2 * itemsize <= room:
+            fits = SHARED_BYTES // (found.padded * 2 * itemsize)
+            return Lines(found, max(1, min(THREADS // found.threads, fits)))
+    return None
 
 
 def column_geometry(n: int, itemsize: int, pairs: bool, shared_bytes: int = SHARED_BYTES) -> Lines | None:
     """As many neighbouring columns a block as fit, up to 128 bytes of them.
 
-    Where long columns leave room for few of them, a block takes all that the device has.
+    Where long columns leave room for few of them, a block takes all that the device has, unless it computes so much
+    (:class:`Chirp`) that reading does not matter.
     """
+    last = None
     for width, threads, room in _tiles(64 // itemsize, shared_bytes):
         found = passes(n, itemsize, width, pairs, threads // width)
         if found is not None and found.padded * width * 2 * itemsize <= room:
-            return Lines(found, width)
-    return None
+            if isinstance(found, Passes) or room == SHARED_BYTES:
+                return Lines(found, width)
+            last = last or Lines(found, width)
+    return last
 
 
 def _tiles(widest: int, shared_bytes: int) -> list[tuple[int, int, int]]:
@@ -106,10 +114,8 @@ def columns_form(
 
 
 def unfit(sizes: tuple[int, ...]) -> str:
-    """Why no kernel transforms axes of these sizes, whatever fits a block; nothing if some may."""
-    if not 1 <= len(sizes) <= 3:
-        return f"kernels take 1 to 3 axes, not {len(sizes)}"
-    return next((f"length {n} has a prime factor above 13" for n in sizes if factors(n) is None), "")
+    """Why no kernel transforms so many axes; nothing if they do."""
+    return "" if 1 <= len(sizes) <= 3 else f"kernels take 1 to 3 axes, not {len(sizes)}"
 
 
 T = TypeVar("T")
@@ -122,6 +128,18 @@ def required(plan: Any, found: T | str) -> T:
     return found
 
 
+def present_shared_bytes() -> int:
+    """Shared memory that a block may use on the current device; what it may use on all where there is none."""
+    if launch.host_runner is not None:
+        return launch.host_runner.device().shared_bytes
+    if "cupy" not in sys.modules:
+        return SHARED_BYTES
+    try:
+        return launch.cuda_runner.device().shared_bytes
+    except Exception:  # no device, or a driver too old for this CuPy
+        return SHARED_BYTES
+
+
 def itemsize_of(plan: Any) -> int:
     """Bytes of a real number in the arithmetic of a plan."""
     return 8 if plan.compute_dtype in ("float64", "complex128") else 4
@@ -129,7 +147,7 @@ def itemsize_of(plan: Any) -> int:
 
 def words(lines: Sequence[Lines]) -> str:
     """Radices of the axes, for explain()."""
-    return " x ".join("*".join(map(str, each.passes.radices)) for each in lines)
+    return " x ".join(each.passes.words for each in lines)
 
 
 def rows_kernel(

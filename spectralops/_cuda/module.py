@@ -38,11 +38,16 @@ INCLUDE = re.compile(r'^[ \t]*#include "([\w.]+)"[ \t]*$', re.MULTILINE)
 OPTIONS = ("--std=c++17", "--device-as-default-execution-space")
 # A block may use more than this only after its function has been told so.
 STATIC_SHARED_BYTES = 48 * 1024
+# Blocks that use more than this want all that the first-level cache can spare: left to itself, the driver runs fewer of
+# them at a time than fit.
+MUCH_SHARED_BYTES = 64 * 1024
 # Functions kept; a program uses a handful per operator, shape and dtype.
 CAPACITY = 512
 
 _functions: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 _lock = threading.RLock()
+# Whoever compiles a function holds its lock, so that others are compiled at the same time.
+_compiling: dict[tuple[Any, ...], threading.Lock] = {}
 
 
 @lru_cache(maxsize=64)
@@ -63,18 +68,33 @@ def assemble(file: str) -> str:
 def function(kernel: Kernel, device: int, shared_limit: int) -> Any:
     """The compiled function of a kernel on the current CUDA device, compiled at most once even by many threads."""
     key = (
-        device, kernel.file, kernel.name, kernel.options, kernel.shared > STATIC_SHARED_BYTES, kernel.cooperative
+        device, kernel.file, kernel.name, kernel.options, kernel.shared > STATIC_SHARED_BYTES,
+        kernel.shared > MUCH_SHARED_BYTES, kernel.cooperative,
     )  # fmt: skip
+    found = _kept(key)
+    if found is not None:
+        return found
     with _lock:
-        found = _functions.get(key)
+        mine = _compiling.setdefault(key, threading.Lock())
+    with mine:
+        found = _kept(key)
         if found is None:
             warm(f"kernel {kernel.name}")
-            found = _functions[key] = _compile(kernel, shared_limit)
-            while len(_functions) > CAPACITY:
-                _functions.popitem(last=False)
-        else:
-            _functions.move_to_end(key)
+            found = _compile(kernel, shared_limit)
+            with _lock:
+                _functions[key] = found
+                while len(_functions) > CAPACITY:
+                    _functions.popitem(last=False)
+                _compiling.pop(key, None)
     return found
+
+
+def _kept(key: tuple[Any, ...]) -> Any:
+    with _lock:
+        found = _functions.get(key)
+        if found is not None:
+            _functions.move_to_end(key)
+        return found
 
 
 def warm(what: str) -> None:
@@ -100,6 +120,8 @@ def _compile(kernel: Kernel, shared_limit: int) -> Any:
     found = module.get_function(kernel.name)
     if kernel.shared > STATIC_SHARED_BYTES:
         found.max_dynamic_shared_size_bytes = shared_limit - found.shared_size_bytes
+    if kernel.shared > MUCH_SHARED_BYTES:
+        found.preferred_shared_memory_carveout = 100
     return found
 
 

@@ -26,6 +26,7 @@ from spectralops._cuda.geometry import (
     unfit,
 )
 from spectralops._cuda.launch import Kernel, Runner
+from spectralops._cuda.planes import Plane, plane_geometry, plane_kernel
 from spectralops._cuda.program import Address, Program, address
 
 if TYPE_CHECKING:
@@ -68,24 +69,25 @@ MIX = np.dtype(
     + [("scale", np.float64), ("sign", np.float64)]
 )
 LANES = 32
-# Tiles of the mixing: samples and channels of a warp, warps along samples and along channels; the largest first.
+# Tiles of the mixing, the preferred ones first: samples and channels of a warp, warps along samples and along channels,
+# and for how many blocks a multiprocessor there must be work.
 TILES = [
-    (4, 8, 4, 2),
-    (4, 4, 4, 2),
-    (2, 8, 2, 4),
-    (4, 4, 2, 2),
-    (2, 4, 2, 2),
-    (2, 2, 2, 2),
-    (1, 8, 1, 8),
-    (1, 4, 1, 8),
-    (1, 4, 1, 4),
-    (1, 2, 1, 4),
-    (1, 1, 1, 4),
-    (1, 1, 1, 1),
+    (4, 8, 4, 2, 1.0),
+    (8, 4, 1, 4, 1.5),
+    (4, 4, 2, 2, 0.9),
+    (4, 4, 1, 4, 0.9),
+    (2, 4, 1, 8, 1.5),
+    (2, 4, 2, 2, 1.0),
+    (2, 2, 2, 2, 0.9),
+    (1, 4, 1, 8, 0.9),
+    (1, 4, 1, 4, 0.9),
+    (1, 2, 1, 4, 0.9),
+    (1, 1, 1, 4, 0.9),
+    (1, 1, 1, 1, 0.0),
 ]
-# Channels on their way through shared memory: stages, and bytes of one of them.
+# Channels on their way through shared memory: stages, and bytes of one of them for each warp.
 STAGES = 3
-STAGE_BYTES = 32 * 1024
+STAGE_BYTES = 4 * 1024
 # Scratch arrays begin at multiples of this, so that every access of theirs is aligned.
 ALIGNMENT = 256
 # Addresses of a program: the arrays, scratch memory, twiddle factors of every axis of every side.
@@ -94,12 +96,16 @@ X, SECOND, OUT, SPACE, TABLES = range(5)
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The transforms of x or of the result: form of the last axis, sizes, and geometry of every axis."""
+    """The transforms of x or of the result: form of the last axis, sizes, and geometry of every axis.
+
+    `plane` is how one block transforms the last two axes, None where each has a kernel of its own.
+    """
 
     form: str
     sizes: tuple[int, ...]
     row: Lines
     columns: tuple[Lines, ...]
+    plane: Plane | None = None
 
     @property
     def lines(self) -> tuple[Lines, ...]:
@@ -115,14 +121,20 @@ def side(sizes: tuple[int, ...], plan: AnyPlan, joint: bool, shared_bytes: int =
     itemsize = itemsize_of(plan)
     if reason := unfit(sizes):
         return reason
-    row = row_geometry(sizes[-1], itemsize)
+    row = row_geometry(sizes[-1], itemsize, shared_bytes)
     if row is None:
         return f"length {sizes[-1]} does not fit a block"
     if len(sizes) == 1:
         form = "FULL" if not plan.halved else "SPLIT" if joint else "HALF"
         return Side(form, sizes, row, ())
     found = columns_form(sizes, itemsize, plan.halved, shared_bytes)
-    return found if isinstance(found, str) else Side(found[0], sizes, row, found[1])
+    if isinstance(found, str):
+        return found
+    form, columns = found
+    plane = plane_geometry(sizes[-2:], plan.modes[-1], itemsize, shared_bytes) if form == "PAIRS" else None
+    if plane is None:
+        return Side(form, sizes, row, columns)
+    return Side(form, sizes, Lines(plane.row, 1), (*columns[:-1], Lines(plane.column, 1)), plane)
 
 
 def both(first: Side | str, second: Side | str) -> tuple[Side, Side] | str:
@@ -136,9 +148,9 @@ class Pruned:
     """The program of a plan: launches, scratch memory and twiddle factors."""
 
     def __init__(self, plan: AnyPlan, sides: tuple[Side, ...], xp: Any, device: launch.Device) -> None:
-        self.plan, self.sides = plan, sides
+        self.plan, self.sides, self.device = plan, sides, device
         self.moved = plan.axes != tuple(sorted(plan.axes))
-        self.itemsize, self.multiprocessors = itemsize_of(plan), device.multiprocessors
+        self.itemsize = itemsize_of(plan)
         self.real = "float" if self.itemsize == 4 else "double"
         self.options = (launch.index_option(plan.index_bits),)
         self.program = Program()
@@ -164,19 +176,51 @@ class Pruned:
         skipped = self.sides[number].lines[axis].passes.reversed_at if after else 0
         return Address(TABLES + before + axis, skipped * 2 * self.itemsize)
 
-    def between(self, side: Side, channels: int) -> list[int]:
-        """Complex numbers of the arrays between the transforms along the last, the middle and the first axis."""
-        plan, count = self.plan, self.plan.batch * channels
-        sizes, modes = side.sizes, plan.modes
+    def between(self, channels: tuple[int, int]) -> list[Address]:
+        """The arrays between the transforms along the last, the middle and the first axis, for both sides."""
+        return [self.scratch(max(each)) for each in zip(*map(self._between, self.sides, channels), strict=True)]
+
+    def _between(self, side: Side, channels: int) -> list[int]:
+        """Complex numbers of these arrays."""
+        count, sizes, modes = self.plan.batch * channels, side.sizes, self.plan.modes
         # A window of 2 m columns for a pair of rows takes as much as m columns for each of them.
-        return [count * math.prod(sizes[:axis]) * math.prod(modes[axis:]) for axis in range(len(sizes) - 1, 0, -1)]
+        all_of_them = [
+            count * math.prod(sizes[:axis]) * math.prod(modes[axis:]) for axis in range(len(sizes) - 1, 0, -1)
+        ]
+        return all_of_them if side.plane is None else [0, *all_of_them[1:]]
 
     def transforms(self, number: int, arrays: list[Address], images: int, *, after: bool) -> None:
         """From the field through the arrays in between to the kept spectrum; back on the side after the mixing."""
-        plan, side = self.plan, self.sides[number]
-        sizes, modes, lowest = side.sizes, plan.modes, plan.lowest
+        side = self.sides[number]
+        sizes, modes, lowest = side.sizes, self.plan.modes, self.plan.lowest
         d = len(sizes)
-        rows = images * math.prod(sizes[:-1])
+        # Each step: kernel, arguments, arrays on its outer and its inner side, axes.
+        steps: list[tuple[Kernel, tuple[Any, ...], tuple[Address, Address], tuple[int, ...]]] = []
+        if side.plane is not None:
+            kernel = plane_kernel(
+                "planes_inverse" if after else "planes_forward",
+                self.real,
+                side.plane,
+                (modes[-2], lowest[-2]),
+                images * math.prod(sizes[:-2]),
+                self.device.shared_bytes,
+                self.options,
+            )
+            steps.append((kernel, (), (arrays[0], arrays[2]), (d - 1, d - 2)))
+        else:
+            steps += self._rows_and_columns(side, arrays, images, after)
+        for axis in range(d - 3, -1, -1):
+            steps.append(self._column(side, axis, "FULL", arrays, images, after))
+        for kernel, arguments, (outer, nearer), axes in reversed(steps) if after else steps:
+            ends = (nearer, outer) if after else (outer, nearer)
+            tables = [self._table(number, axis, after) for axis in axes]
+            self.program.add(kernel, *ends, *tables, *arguments)
+
+    def _rows_and_columns(self, side: Side, arrays: list[Address], images: int, after: bool) -> list[Any]:
+        """The last axis, and the one before it if there is one."""
+        modes, lowest = self.plan.modes, self.plan.lowest
+        d = len(side.sizes)
+        rows = images * math.prod(side.sizes[:-1])
         lines = rows // 2 if side.form in ("PAIRS", "SPLIT") else rows
         row = rows_kernel(
             "rows_inverse" if after else "rows_forward",
@@ -187,56 +231,63 @@ class Pruned:
             lines,
             self.options,
         )
-        steps: list[tuple[Kernel, tuple[Any, ...], tuple[Address, Address], int]] = []
-        steps.append((row, (np.int64(lines), np.zeros(1, PAD)), (arrays[0], arrays[1]), d - 1))
-        width, form = modes[-1], "FULL"
-        if side.form == "PAIRS":
-            width, form = 2 * modes[-1], "PAIRS"
-        inner = 1
-        for step, axis in enumerate(range(d - 2, -1, -1)):
-            columns = modes[-1] * inner
-            outside = (form, width if form == "PAIRS" else columns)
-            inside = ("FULL", columns)
-            planes = images * math.prod(sizes[:axis])
-            plane = sizes[axis] * outside[1] // (2 if form == "PAIRS" else 1)
-            kept = modes[axis] * columns
-            nyquist = sizes[-1] // 2 if sizes[-1] % 2 == 0 else 0
-            geometry = (columns, kept if after else plane, plane if after else kept, width, nyquist)
-            kernel = columns_kernel(
-                "INVERSE" if after else "FORWARD",
-                self.real,
-                inside if after else outside,
-                outside if after else inside,
-                (modes[axis], lowest[axis]),
-                side.columns[axis],
-                (planes, columns),
-                self.options,
-            )
-            arguments = (np.array([geometry], COLUMNS), np.zeros(1, FILTER))
-            steps.append((kernel, arguments, (arrays[step + 1], arrays[step + 2]), axis))
-            form, inner = "FULL", inner * modes[axis]
-        for kernel, arguments, (outer, nearer), axis in reversed(steps) if after else steps:
-            ends = (nearer, outer) if after else (outer, nearer)
-            self.program.add(kernel, *ends, self._table(number, axis, after), *arguments)
+        steps = [(row, (np.int64(lines), np.zeros(1, PAD)), (arrays[0], arrays[1]), (d - 1,))]
+        form = "PAIRS" if side.form == "PAIRS" else "FULL"
+        return steps if d == 1 else [*steps, self._column(side, d - 2, form, arrays, images, after)]
+
+    def _column(self, side: Side, axis: int, form: str, arrays: list[Address], images: int, after: bool) -> Any:
+        """Any other axis than the last one; `form` is that of the spectrum outside."""
+        sizes, modes = side.sizes, self.plan.modes
+        columns = math.prod(modes[axis + 1 :])
+        width = 2 * modes[-1] if form == "PAIRS" else modes[-1]
+        outside = (form, width if form == "PAIRS" else columns)
+        inside = ("FULL", columns)
+        plane = sizes[axis] * outside[1] // (2 if form == "PAIRS" else 1)
+        kept = modes[axis] * columns
+        nyquist = sizes[-1] // 2 if sizes[-1] % 2 == 0 else 0
+        geometry = (columns, kept if after else plane, plane if after else kept, width, nyquist)
+        kernel = columns_kernel(
+            "INVERSE" if after else "FORWARD",
+            self.real,
+            inside if after else outside,
+            outside if after else inside,
+            (modes[axis], self.plan.lowest[axis]),
+            side.columns[axis],
+            (images * math.prod(sizes[:axis]), columns),
+            self.options,
+        )
+        step = len(sizes) - 1 - axis
+        arguments = (np.array([geometry], COLUMNS), np.zeros(1, FILTER))
+        return kernel, arguments, (arrays[step], arrays[step + 1]), (axis,)
 
 
 def mix_kernel(
-    real: str, samples: int, written: int, modes: int, conjugate: str, multiprocessors: int, options: tuple[str, ...]
+    real: str,
+    samples: int,
+    written: int,
+    modes: int,
+    conjugate: str,
+    multiprocessors: int,
+    options: tuple[str, ...],
+    wide: bool = False,
 ) -> Kernel:
-    """The largest tile that still gives every multiprocessor a block; small ones where the problem is small."""
+    """The largest tile that still gives every multiprocessor a block; small ones where the problem is small.
+
+    `wide`: modes and all distances are even, and both arrays aligned to two numbers.
+    """
     itemsize = 4 if real == "float" else 8
     tiles = [t for t in TILES if t[0] * t[2] < 2 * samples or t[0] * t[2] == 1]
     tiles = [t for t in tiles if t[1] * t[3] < 2 * written or t[1] * t[3] == 1]
 
-    def grid(tile: tuple[int, int, int, int]) -> tuple[int, int, int]:
+    def grid(tile: tuple[int, int, int, int, float]) -> tuple[int, int, int]:
         return -(-modes // LANES), -(-written // (tile[1] * tile[3])), -(-samples // (tile[0] * tile[2]))
 
-    chosen = next((t for t in tiles if math.prod(grid(t)) >= multiprocessors), tiles[-1])
-    rows = chosen[0] * chosen[2] + chosen[1] * chosen[3]
-    chunk = max(1, min(8, STAGE_BYTES // (rows * LANES * 2 * itemsize)))
+    chosen = next((t for t in tiles if math.prod(grid(t)) >= t[4] * multiprocessors), tiles[-1])
+    rows, warps = chosen[0] * chosen[2] + chosen[1] * chosen[3], chosen[2] * chosen[3]
+    chunk = max(1, min(8, STAGE_BYTES * warps // (rows * LANES * 2 * itemsize)))
     shared = STAGES * chunk * rows * LANES * 2 * itemsize
-    name = f"mix<{real}, {', '.join(map(str, chosen))}, {chunk}, {STAGES}, {conjugate}>"
-    return Kernel("mix.cu", name, grid(chosen), (LANES * chosen[2] * chosen[3],), shared, options)
+    name = f"mix<{real}, {', '.join(map(str, chosen[:4]))}, {chunk}, {STAGES}, {2 if wide else 1}, {conjugate}>"
+    return Kernel("mix.cu", name, grid(chosen), (LANES * warps,), shared, options)
 
 
 P = TypeVar("P", bound=Pruned)

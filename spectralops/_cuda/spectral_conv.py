@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spectralops._cuda import launch
-from spectralops._cuda.geometry import SHARED_BYTES, namespace, required, usable, words
+from spectralops._cuda.geometry import SHARED_BYTES, namespace, present_shared_bytes, required, usable, words
 from spectralops._cuda.launch import Kernel
-from spectralops._cuda.program import Address
+from spectralops._cuda.program import Address, address
 from spectralops._cuda.pruned import MIX, OUT, SECOND, Pruned, Side, X, both, mix_kernel, ready, side
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral_conv import SpectralConvPlan
 
 __all__ = ["algorithm", "refusal", "spectral_conv"]
+
+# Two complex numbers of float32: what channels are mixed by.
+WEIGHT_ALIGNMENT = 16
 
 
 def _sides(plan: SpectralConvPlan, shared_bytes: int = SHARED_BYTES) -> tuple[Side, Side] | str:
@@ -32,15 +35,16 @@ def _sides(plan: SpectralConvPlan, shared_bytes: int = SHARED_BYTES) -> tuple[Si
 
 def refusal(plan: SpectralConvPlan) -> str:
     """Why the kernels do not run this plan, in words; nothing if they do."""
-    sides = _sides(plan)
+    sides = _sides(plan, present_shared_bytes())
     return sides if isinstance(sides, str) else ""
 
 
 def algorithm(plan: SpectralConvPlan) -> str:
     """How this plan runs, in words."""
-    before, after = required(plan, _sides(plan))
+    before, after = required(plan, _sides(plan, present_shared_bytes()))
+    count = sum(len(each.lines) - (each.plane is not None) for each in (before, after)) + 1
     return (
-        f"{2 * len(plan.axes) + 1} kernels: pruned transforms along the axes (radices {words(before.lines)}), one "
+        f"{count} kernels: pruned transforms along the axes (radices {words(before.lines)}), one "
         f"product per wavenumber over the channels, pruned inverse transforms (radices {words(after.lines)}); kept "
         "wavenumbers alone lie between"
     )
@@ -52,15 +56,16 @@ def spectral_conv(plan: SpectralConvPlan, x: Any, weight: Any, *, out: Any, work
         return
     runner = launch.runner(plan.op, out)
     program = ready(plan, Convolution, runner, out)
-    weight = usable(weight, 2 * program.itemsize)
-    if not program.moved:
-        program.run(runner, usable(x, x.itemsize), weight, out)
+    alignment = 2 * program.itemsize
+    weight = usable(weight, WEIGHT_ALIGNMENT)
+    if not program.moved and address(out) % alignment == 0:
+        program.run(runner, usable(x, alignment), weight, out)
         return
     xp = namespace(out)
     d, rank = len(plan.axes), x.ndim
     last = tuple(range(rank - d, rank))
     result = xp.empty((*out.shape[: rank - d], *plan.out_sizes), out.dtype)
-    program.run(runner, usable(xp.moveaxis(x, plan.axes, last), x.itemsize), weight, result)
+    program.run(runner, usable(xp.moveaxis(x, plan.axes, last), alignment), weight, result)
     out[...] = xp.moveaxis(result, last, plan.axes)
 
 
@@ -73,8 +78,7 @@ class Convolution(Pruned):
         read, written = plan.channels
         kept = self.scratch(plan.batch * read * modes)
         mixed = self.scratch(plan.batch * written * modes)
-        pairs = zip(self.between(self.sides[0], read), self.between(self.sides[1], written), strict=True)
-        between = [self.scratch(max(pair)) for pair in pairs]
+        between = self.between((read, written))
         self.transforms(0, [Address(X), *between, kept], plan.batch * read, after=False)
         self._mix(plan, kept, mixed, modes)
         self.transforms(1, [Address(OUT), *between, mixed], plan.batch * written, after=True)
@@ -99,5 +103,14 @@ class Convolution(Pruned):
             along = (modes, read * modes) if plan.transposed else (written * modes, modes)
             arguments["weight_in"], arguments["weight_out"] = along
             conjugate = "WEIGHT" if plan.transposed else "NONE"
-            kernel = mix_kernel(self.real, plan.batch, written, modes, conjugate, self.multiprocessors, self.options)
+            kernel = mix_kernel(
+                self.real,
+                plan.batch,
+                written,
+                modes,
+                conjugate,
+                self.device.multiprocessors,
+                self.options,
+                wide=self.itemsize == 4 and modes % 2 == 0,
+            )
         self.program.add(kernel, kept, Address(SECOND), mixed, arguments)

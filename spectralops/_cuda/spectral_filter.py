@@ -29,6 +29,7 @@ from spectralops._cuda.geometry import (
     itemsize_of,
     kept_on_device,
     namespace,
+    present_shared_bytes,
     required,
     row_geometry,
     rows_kernel,
@@ -36,7 +37,8 @@ from spectralops._cuda.geometry import (
     usable,
     words,
 )
-from spectralops._cuda.launch import Runner
+from spectralops._cuda.launch import Kernel, Runner
+from spectralops._cuda.planes import Plane, filter_kernel, plane_geometry, plane_kernel
 from spectralops._cuda.program import Address, Program, address
 
 if TYPE_CHECKING:
@@ -59,6 +61,8 @@ class Layout:
     itemsize: int
     row: Lines
     columns: tuple[Lines, ...]  # first axis, then the middle one
+    plane: Plane | None = None  # how one block transforms the last two axes
+    halves: bool = False  # whether two blocks share a line, of which `row` transforms half
 
     @property
     def stored(self) -> int:
@@ -67,8 +71,11 @@ class Layout:
 
     @property
     def scale(self) -> float:
-        """What the inverse that follows the multiplier scales by; both rows come out of a pair's symmetry twice."""
-        return (0.5 if self.form == "PAIRS" else 1.0) / math.prod(self.sizes)
+        """What the inverse that follows the multiplier scales by; both rows come out of a pair's symmetry twice.
+
+        A packed real line has half as many points, and comes out of its filter twice.
+        """
+        return (0.5 if self.form == "PAIRS" and self.columns else 1.0) / math.prod(self.sizes)
 
 
 def _layout(plan: SpectralFilterPlan, shared_bytes: int = SHARED_BYTES) -> Layout | str:
@@ -80,27 +87,51 @@ def _layout(plan: SpectralFilterPlan, shared_bytes: int = SHARED_BYTES) -> Layou
     last = sizes[-1]
     if len(sizes) == 1:
         form = "FULL" if not real else "PAIRS" if last % 2 == 0 else "HALF"
-        row = row_geometry(last // 2 if form == "PAIRS" else last, itemsize)
-        return (
-            f"length {last} does not fit a block" if row is None else Layout(form, sizes, plan.batch, itemsize, row, ())
-        )
-    row = row_geometry(last, itemsize)
+        row = row_geometry(last // 2 if form == "PAIRS" else last, itemsize, shared_bytes, mirrored=form == "PAIRS")
+        halves = row is None and form == "PAIRS" and last % 4 == 0 and not plan.padded
+        if halves:
+            row = row_geometry(last // 4, itemsize, shared_bytes)
+        if row is None:
+            return f"length {last} does not fit a block"
+        return Layout(form, sizes, plan.batch, itemsize, row, (), None, halves)
+    row = row_geometry(last, itemsize, shared_bytes)
     if row is None:
         return f"length {last} does not fit a block"
     found = columns_form(sizes, itemsize, real, shared_bytes)
-    return found if isinstance(found, str) else Layout(found[0], sizes, plan.batch, itemsize, row, found[1])
+    if isinstance(found, str):
+        return found
+    form, columns = found
+    plane = None
+    if form == "PAIRS" and not plan.padded:
+        plane = plane_geometry(sizes[-2:], last // 2 + 1, itemsize, shared_bytes)
+    if plane is None:
+        return Layout(form, sizes, plan.batch, itemsize, row, columns)
+    columns = (*columns[:-1], Lines(plane.column, 1))
+    return Layout(form, sizes, plan.batch, itemsize, Lines(plane.row, 1), columns, plane)
 
 
 def refusal(plan: SpectralFilterPlan) -> str:
     """Why the kernels do not run this plan, in words; nothing if they do."""
-    layout = _layout(plan)
+    layout = _layout(plan, present_shared_bytes())
     return layout if isinstance(layout, str) else ""
 
 
 def algorithm(plan: SpectralFilterPlan) -> str:
     """How this plan runs, in words."""
-    layout = required(plan, _layout(plan))
+    layout = required(plan, _layout(plan, present_shared_bytes()))
     radices = words((*layout.columns, layout.row))
+    if layout.plane is not None and len(layout.sizes) == 2:
+        return f"one kernel, a block per image: forward, product and inverse in shared memory, radices {radices}"
+    if layout.plane is not None:
+        return (
+            "3 kernels: the last two axes of an image in a block, forward, product and inverse along the first axis, "
+            f"the last two back; half of the spectrum in a workspace; radices {radices}"
+        )
+    if layout.halves:
+        return (
+            "2 kernels for some lines at a time: even and odd wavenumbers of a line in two blocks, forward, product "
+            f"and inverse in registers and shared memory, radices {radices}; their sums and differences"
+        )
     if not layout.columns:
         return f"one kernel: forward, product and inverse in registers and shared memory, radices {radices}"
     place = "a workspace" if plan.padded else "the result's own memory"
@@ -127,12 +158,13 @@ def spectral_filter(plan: SpectralFilterPlan, x: Any, *operands: Any, out: Any, 
     if any(address(value) % value.itemsize for value in symbol):
         symbol = tuple(value.copy() for value in symbol)
         ready = _ready(plan, symbol, runner, out)
-    if not ready.moved:
-        ready.run(runner, usable(x, x.itemsize), symbol, out)
+    alignment = 2 * ready.layout.itemsize
+    if not ready.moved and address(out) % alignment == 0:
+        ready.run(runner, usable(x, alignment), symbol, out)
         return
     xp = namespace(out)
     last = tuple(range(x.ndim - len(plan.axes), x.ndim))
-    field = usable(xp.moveaxis(x, plan.axes, last), x.itemsize)
+    field = usable(xp.moveaxis(x, plan.axes, last), alignment)
     result = xp.empty(field.shape, out.dtype)
     ready.run(runner, field, symbol, result)
     out[...] = xp.moveaxis(result, last, plan.axes)
@@ -224,6 +256,7 @@ class Prepared:
     def __init__(self, plan: SpectralFilterPlan, symbol: tuple[Any, ...], device: launch.Device, xp: Any) -> None:
         layout = required(plan, _layout(plan, device.shared_bytes))
         self.plan, self.layout = plan, layout
+        self.shared_bytes, self.multiprocessors = device.shared_bytes, device.multiprocessors
         rank, d = len(plan.in_shape), len(plan.axes)
         self.moved = plan.axes != tuple(range(rank - d, rank))
         found = [Factor.of(plan, value) for value in symbol]
@@ -241,6 +274,10 @@ class Prepared:
 
     def host_tables(self, layout: Layout) -> list[Any]:
         """Twiddle factors of the axes in order; the inverse that follows the multiplier also scales."""
+        if layout.halves:
+            n = layout.sizes[-1] // 2
+            roots = np.exp(-1j * np.pi * np.arange(n) / n)
+            return [np.concatenate([layout.row.passes.table(layout.scale, False), roots])]
         if not layout.columns:
             return [layout.row.passes.table(layout.scale, layout.form == "PAIRS")]
         first = [each.passes.table(1.0 if j else layout.scale, False) for j, each in enumerate(layout.columns)]
@@ -319,6 +356,35 @@ class _Builder:
         arguments = (source, target, table, np.int64(lines), self.pad, *([self.arguments] if fused else []))
         self.prepared.program.add(kernel, *arguments, inner=self.filter_addresses(5) if fused else None)
 
+    def halves(self) -> None:
+        """Lines of which one block transforms half."""
+        layout, program = self.layout, self.prepared.program
+        half, passes = layout.sizes[-1] // 4, layout.row.passes
+        name = f"halves_filter<{self.real}, {passes.threads}, {passes.expression}{self.kinds}>"
+        shared, threads = passes.padded * self.complex_bytes, 256
+        # As many lines at a time as fill the device twice, so that their halves are joined while in cache.
+        at_once = self.prepared.multiprocessors
+        for start in range(0, layout.batch, at_once):
+            count = min(at_once, layout.batch - start)
+            shift = start * 2 * half * self.complex_bytes
+            self.arguments["first"] = start
+            kernel = Kernel("halves.cu", name, (2 * count,), (passes.threads,), shared, self.options)
+            arguments = (Address(X, shift), Address(OUT, shift), Address(TABLES), self.arguments)
+            program.add(kernel, *arguments, inner=self.filter_addresses(3))
+            sums = half * count
+            grid = (-(-sums // threads),)
+            kernel = Kernel("halves.cu", f"halves_join<{self.real}>", grid, (threads,), 0, self.options)
+            program.add(kernel, Address(OUT, shift), np.int64(sums), np.int64(half))
+
+    def planes(self, name: str, source: Address, target: Address, count: int) -> None:
+        """The last two axes at once."""
+        plane = self.layout.plane
+        assert plane is not None
+        kept = (self.layout.sizes[-2], 0)
+        kernel = plane_kernel(name, self.real, plane, kept, count, self.prepared.shared_bytes, self.options)
+        tables = [self.table(axis, name == "planes_inverse") for axis in (2, 1)]
+        self.prepared.program.add(kernel, source, target, *tables)
+
     def table(self, axis: int, backwards: bool) -> Address:
         """Twiddle factors along an axis."""
         row = self.layout.row if axis == len(self.layout.sizes) - 1 else self.layout.columns[axis]
@@ -357,12 +423,23 @@ class _Builder:
 
     def build(self) -> None:
         layout = self.layout
+        if layout.halves:
+            self.halves()
+            return
         if len(layout.sizes) == 1:
             self.rows("rows_filter", Address(X), Address(OUT), layout.batch, fused=True)
             return
+        if layout.plane is not None and len(layout.sizes) == 2:
+            kernel = filter_kernel(
+                self.real, layout.plane, layout.batch, self.prepared.shared_bytes, self.options, self.kinds
+            )
+            tables = [self.table(axis, False) for axis in (1, 0)]
+            inner = self.filter_addresses(4)
+            self.prepared.program.add(kernel, Address(X), Address(OUT), *tables, self.arguments, inner=inner)
+            return
         one = math.prod(layout.sizes[:-1]) * layout.stored * self.complex_bytes
         # The packed spectrum fits into the result unless that is smaller; the one between the axes needs its own place.
-        packed = layout.form == "HALF" or self.padding != "BARE"
+        packed = (layout.form == "HALF" or self.padding != "BARE") and layout.plane is None
         whole = layout.form == "PAIRS" and len(layout.sizes) == 3
         each = one * (packed + whole)
         at_once = max(1, SPACE_BYTES // each) if each else layout.batch
@@ -386,6 +463,13 @@ class _Builder:
         outside = "PAIRS" if form == "PAIRS" else "FULL"
         pitch = row if form == "PAIRS" else k
         plane = sizes[-2] * pitch // (2 if form == "PAIRS" else 1)
+        if layout.plane is not None:
+            area = sizes[1] * k
+            across = (whole, "FULL", area)
+            self.planes("planes_forward", x, whole, count * sizes[0])
+            self.columns("FILTER", 0, across, across, count, (area, sizes[0] * area, sizes[0] * area, 0, 0))
+            self.planes("planes_inverse", whole, out, count * sizes[0])
+            return
         self.rows("rows_forward", x, packed, lines)
         first = (packed, outside, pitch)
         if len(sizes) == 2:

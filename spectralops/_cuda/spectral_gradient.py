@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spectralops._cuda import launch
-from spectralops._cuda.geometry import SHARED_BYTES, namespace, required, usable, words
+from spectralops._cuda.geometry import SHARED_BYTES, namespace, present_shared_bytes, required, usable, words
 from spectralops._cuda.launch import Kernel
 from spectralops._cuda.program import Address
 from spectralops._cuda.pruned import MIX, OUT, SECOND, Pruned, Side, X, both, mix_kernel, ready, side
@@ -27,15 +27,16 @@ def _sides(plan: SpectralConvWeightGradientPlan, shared_bytes: int = SHARED_BYTE
 
 def refusal(plan: SpectralConvWeightGradientPlan) -> str:
     """Why the kernels do not run this plan, in words; nothing if they do."""
-    sides = _sides(plan)
+    sides = _sides(plan, present_shared_bytes())
     return sides if isinstance(sides, str) else ""
 
 
 def algorithm(plan: SpectralConvWeightGradientPlan) -> str:
     """How this plan runs, in words."""
-    before, after = required(plan, _sides(plan))
+    before, after = required(plan, _sides(plan, present_shared_bytes()))
+    count = sum(len(each.lines) - (each.plane is not None) for each in (before, after)) + 1
     return (
-        f"{2 * len(plan.axes) + 1} kernels: pruned transforms of x (radices {words(before.lines)}) and of the gradient "
+        f"{count} kernels: pruned transforms of x (radices {words(before.lines)}) and of the gradient "
         f"(radices {words(after.lines)}), one product per wavenumber over the batch"
     )
 
@@ -55,7 +56,8 @@ def spectral_conv_weight_gradient(
         xp = namespace(out)
         last = tuple(range(x.ndim - len(plan.axes), x.ndim))
         x, gradient = xp.moveaxis(x, plan.axes, last), xp.moveaxis(gradient, plan.axes, last)
-    program.run(runner, usable(x, x.itemsize), usable(gradient, x.itemsize), out)
+    alignment = 2 * program.itemsize
+    program.run(runner, usable(x, alignment), usable(gradient, alignment), out)
 
 
 class WeightGradient(Pruned):
@@ -66,8 +68,7 @@ class WeightGradient(Pruned):
         modes = math.prod(plan.modes)
         read, written = plan.channels
         spectra = [self.scratch(plan.batch * channels * modes) for channels in (read, written)]
-        pairs = zip(self.between(self.sides[0], read), self.between(self.sides[1], written), strict=True)
-        between = [self.scratch(max(pair)) for pair in pairs]
+        between = self.between((read, written))
         self.transforms(0, [Address(X), *between, spectra[0]], plan.batch * read, after=False)
         self.transforms(1, [Address(SECOND), *between, spectra[1]], plan.batch * written, after=False)
         arguments = np.zeros(1, MIX)
@@ -86,5 +87,14 @@ class WeightGradient(Pruned):
             name = f"correlate<{self.real}>"
             kernel = Kernel("mix.cu", name, (-(-read * modes // 256),), (256,), 0, self.options)
         else:
-            kernel = mix_kernel(self.real, read, written, modes, "FIELD", self.multiprocessors, self.options)
+            kernel = mix_kernel(
+                self.real,
+                read,
+                written,
+                modes,
+                "FIELD",
+                self.device.multiprocessors,
+                self.options,
+                wide=self.itemsize == 4 and modes % 2 == 0,
+            )
         self.program.add(kernel, *spectra, Address(OUT), arguments)

@@ -10,6 +10,15 @@
 
 SOPS_CONSTEXPR int larger(int a, int b) { return a > b ? a : b; }
 
+// The same number, of which the compiler knows nothing: sums with constants stay sums, which addresses hold for nothing,
+// instead of becoming logical operations on bits that are known to be zero.
+SOPS_DEVICE int opaque(int n) {
+#ifdef __CUDACC__
+  asm("" : "+r"(n));
+#endif
+  return n;
+}
+
 // First factor that a register transform is split by; R itself where it is computed directly.
 SOPS_CONSTEXPR int split(int r) {
   if (r <= 5) return r;
@@ -117,10 +126,14 @@ struct Reversed<Radices<>, R...> {
 template <int First, int... Rest, int... R>
 struct Reversed<Radices<First, Rest...>, R...> : Reversed<Radices<Rest...>, First, R...> {};
 
+// Which butterflies of a pass a thread has. SPREAD: neighbouring threads have neighbouring ones. BLOCKED: as SPREAD, but
+// at the field's end of a transform a thread's own are neighbours. MIRRORED: as SPREAD, but at the spectrum's end
+// wavenumbers k and N - k lie in one thread. PACKED: as BLOCKED, without gaps in shared memory.
+enum Layout { SPREAD, BLOCKED, MIRRORED, PACKED };
+
 // One transform of a group of THREADS threads. Element i of the exchange lies at shared[i * STRIDE]: 1 where each
 // transform has a region of its own, the number of transforms where they are interleaved.
-// BLOCKED: a thread's butterflies are neighbours; otherwise neighbouring threads have neighbouring butterflies.
-template <int THREADS, int STRIDE, bool BLOCKED, typename Rs>
+template <int THREADS, int STRIDE, int LAYOUT, typename Rs>
 struct Geometry {
   static constexpr int N = Rs::size;
   SOPS_CONSTEXPR static int butterflies(int p) { return N / Rs::of(p); }
@@ -133,7 +146,7 @@ struct Geometry {
   // Gap after each N_s * R elements, which spreads the writes of neighbouring butterflies over the banks.
   SOPS_CONSTEXPR static int gap(int p) {
     const int s = Rs::before(p);
-    return s * STRIDE < 16 && Rs::of(p) % 2 == 0 ? s : 0;
+    return LAYOUT != PACKED && s * STRIDE < 16 && Rs::of(p) % 2 == 0 ? s : 0;
   }
   SOPS_CONSTEXPR static int padded() {
     int most = N;
@@ -142,16 +155,27 @@ struct Geometry {
   }
 };
 
-template <typename T, int SIGN, int THREADS, int STRIDE, bool BLOCKED, typename Rs>
+template <typename T, int SIGN, int THREADS, int STRIDE, int LAYOUT, typename Rs>
 struct Fft {
-  using G = Geometry<THREADS, STRIDE, BLOCKED, Rs>;
+  using G = Geometry<THREADS, STRIDE, LAYOUT, Rs>;
   using Radix = Rs;
   static constexpr int N = Rs::size, PASSES = Rs::count, E = G::elements();
   static constexpr bool WITHIN_WARP = STRIDE == 1 && 32 % THREADS == 0;
+  // The passes beside the spectrum and beside the field, and whether butterflies of the former pair up.
+  static constexpr int SPECTRAL = SIGN < 0 ? PASSES - 1 : 0, FIELD = PASSES - 1 - SPECTRAL;
+  static constexpr bool PAIRED =
+      LAYOUT == MIRRORED && G::butterflies(SPECTRAL) % (2 * THREADS) == 0 && Rs::of(SPECTRAL) % 2 == 0;
 
   template <int P>
   SOPS_DEVICE static int butterfly(int t, int b) {
-    return BLOCKED ? t * G::each(P) + b : t + b * THREADS;
+    if constexpr ((LAYOUT == BLOCKED || LAYOUT == PACKED) && P == FIELD) return t * G::each(P) + b;
+    if constexpr (PAIRED && P == SPECTRAL) {
+      constexpr int HALF = G::each(P) / 2;
+      if (b < HALF) return t + b * THREADS;
+      const int j = t + (b - HALF) * THREADS;
+      return j == 0 ? G::butterflies(P) / 2 : G::butterflies(P) - j;
+    }
+    return t + b * THREADS;
   }
   template <int P>
   SOPS_DEVICE static bool inside(int j) {
@@ -176,14 +200,69 @@ struct Fft {
     }
   }
 
+  // Whether a thread of a BLOCKED transform holds elements i and i + 1 for even i, and f(slot, slot of the next, i).
+  template <int P>
+  SOPS_CONSTEXPR static bool by_two() {
+    return (LAYOUT == BLOCKED || LAYOUT == PACKED) && P == FIELD && G::each(P) % 2 == 0 && G::butterflies(P) % 2 == 0;
+  }
+  template <int P, typename F>
+  SOPS_DEVICE static void neighbours(int t, F&& f) {
+    constexpr int R = Rs::of(P);
+    elements<P>(t, [&](int slot, int i) {
+      if (slot / R % 2 == 0) f(slot, slot + R, i);
+    });
+  }
+
+  // For PAIRED transforms: f(Z_k, Z_(N-k), k, root) for the wavenumbers k = 0 ... N / 2 of which a thread holds both,
+  // changes in place; ends(Z_0, Z_(N/2)) for the two that have no other. Thread 0 has butterflies 0 and NB / 2, which pair
+  // up within themselves: halves of them change places before and after. `roots` are exp(-pi i k / N).
+  template <int HELD, typename F, typename Ends>
+  SOPS_DEVICE static void pairs(Complex<T> (&v)[HELD], int t, const Complex<T>* roots, F&& f, Ends&& ends) {
+    constexpr int R = Rs::of(SPECTRAL), NB = G::butterflies(SPECTRAL), HALF = G::each(SPECTRAL) / 2;
+    const bool zero = t == 0;
+    const auto change = [&](bool back) {
+      Complex<T>*a = v, *c = v + HALF * R, moved[R / 2];
+#pragma unroll
+      for (int i = 0; i < R / 2; ++i) {
+        const int other = (i + 1) % (R / 2);
+        moved[back ? other : i] = back ? c[R / 2 + i] : a[R / 2 + other];
+      }
+#pragma unroll
+      for (int i = 0; i < R / 2; ++i) {
+        Complex<T>&up = a[R / 2 + i], &down = c[R / 2 + i], x = up, y = down;
+        up = zero ? (back ? moved[i] : y) : x;
+        down = zero ? (back ? x : moved[i]) : y;
+      }
+    };
+    change(false);
+#pragma unroll
+    for (int b = 0; b < HALF; ++b) {
+      const int j = t + b * THREADS, upper = zero && b == 0 ? NB / 2 : j;
+      const Complex<T> first = roots[j], second = roots[upper];
+      repeat<R>([&](auto number) {
+        constexpr int q = decltype(number)::value;
+        Complex<T>&own = v[b * R + q], &other = v[(b + HALF) * R + R - 1 - q];
+        if constexpr (q < R / 2) {
+          const Complex<T> root = rotate<-q, 2 * R>(first);
+          if (q > 0 || b > 0 || !zero) f(own, other, j + q * NB, root);
+          else ends(own, other);
+        } else {  // exp(-pi i (N - k) / N) = -exp(pi i k / N)
+          const Complex<T> root = rotate<-q, 2 * R>(second);
+          f(other, own, N - upper - q * NB, Complex<T>{-root.re, root.im});
+        }
+      });
+    }
+    change(true);
+  }
+
   // FREE: nobody reads or writes the shared memory any more when the first exchange begins.
-  template <bool FREE, int HELD>
-  SOPS_DEVICE static void run(Complex<T> (&v)[HELD], Complex<T>* shared, const Complex<T>* table, int t) {
+  template <bool FREE, int HELD, typename M>
+  SOPS_DEVICE static void run(Complex<T> (&v)[HELD], M shared, const Complex<T>* table, int t) {
     pass<0, FREE, false>(v, shared, table, t, (T)1);
   }
   // The same times a factor, with which the table's second pass has been multiplied already.
-  template <bool FREE, int HELD>
-  SOPS_DEVICE static void run(Complex<T> (&v)[HELD], Complex<T>* shared, const Complex<T>* table, int t, T scale) {
+  template <bool FREE, int HELD, typename M>
+  SOPS_DEVICE static void run(Complex<T> (&v)[HELD], M shared, const Complex<T>* table, int t, T scale) {
     if constexpr (PASSES == 1) {
 #pragma unroll
       for (int i = 0; i < E; ++i) v[i] = v[i] * scale;
@@ -192,9 +271,10 @@ struct Fft {
   }
 
  private:
-  template <int P, bool FREE, bool SCALED, int HELD>
-  SOPS_DEVICE static void pass(Complex<T> (&v)[HELD], Complex<T>* shared, const Complex<T>* table, int t, T scale) {
+  template <int P, bool FREE, bool SCALED, int HELD, typename M>
+  SOPS_DEVICE static void pass(Complex<T> (&v)[HELD], M shared, const Complex<T>* table, int t, T scale) {
     constexpr int R = Rs::of(P), S = Rs::before(P);
+    const int own = LAYOUT == PACKED ? t : opaque(t);
 #pragma unroll
     for (int b = 0; b < G::each(P); ++b) {
       const int j = butterfly<P>(t, b);
@@ -202,7 +282,8 @@ struct Fft {
 #pragma unroll
       for (int q = 0; q < R; ++q) u[q] = v[b * R + q];
       if constexpr (P > 0) {
-        const Complex<T>* w = table + Rs::table(P) + j % S;
+        // The same for all of a thread's butterflies where possible, so that they are loaded once.
+        const Complex<T>* w = table + Rs::table(P) + (THREADS % S == 0 && !(LAYOUT != SPREAD && (P == FIELD || P == SPECTRAL)) ? t : j) % S;
         if constexpr (SCALED && P == 1) u[0] = u[0] * scale;
 #pragma unroll
         for (int q = 1; q < R; ++q) u[q] = SIGN < 0 ? u[q] * w[(q - 1) * S] : times_conj(u[q], w[(q - 1) * S]);
@@ -212,20 +293,97 @@ struct Fft {
       for (int q = 0; q < R; ++q) v[b * R + q] = u[q];
     }
     if constexpr (P + 1 < PASSES) {
-      constexpr int GAP = G::gap(P), BLOCK = S * R;
+      // A gap after what one butterfly writes, or all neighbours of one thread, but not before all banks have been met.
+      constexpr int GAP = G::gap(P), BANKS = 128 / (int)sizeof(Complex<T>);
+      constexpr int WRITTEN = S * R * (P == FIELD && LAYOUT == BLOCKED ? G::each(P) : 1);
+      constexpr int BLOCK = S == 1 && BANKS % WRITTEN == 0 ? BANKS : WRITTEN;
       if constexpr (!FREE || P > 0) wait();
 #pragma unroll
       for (int b = 0; b < G::each(P); ++b) {
-        const int j = butterfly<P>(t, b);
+        const int j = butterfly<P>(own, b);
         if (inside<P>(j)) {
-          Complex<T>* at = shared + (j / S * (BLOCK + GAP) + j % S) * STRIDE;
+          const int begin = j / S * (S * R) + j % S, at = begin + begin / BLOCK * GAP;
 #pragma unroll
-          for (int q = 0; q < R; ++q) at[q * S * STRIDE] = v[b * R + q];
+          for (int q = 0; q < R; ++q) shared[(at + q * S) * STRIDE] = v[b * R + q];
         }
       }
       wait();
-      elements<P + 1>(t, [&](int slot, int i) { v[slot] = shared[(i + i / BLOCK * GAP) * STRIDE]; });
+      constexpr int NEXT = Rs::of(P + 1), NB = G::butterflies(P + 1);
+#pragma unroll
+      for (int b = 0; b < G::each(P + 1); ++b) {
+        const int j = butterfly<P + 1>(own, b), at = j + j / BLOCK * GAP;
+        if (inside<P + 1>(j)) {
+#pragma unroll
+          for (int q = 0; q < NEXT; ++q) {
+            // Where blocks and butterflies nest, elements of a butterfly lie at fixed distances.
+            constexpr bool NESTED = NB % BLOCK == 0 || BLOCK % NB == 0;
+            const int i = q * NB, place = NESTED ? at + i + i / BLOCK * GAP : j + i + (j + i) / BLOCK * GAP;
+            v[b * NEXT + q] = shared[place * STRIDE];
+          }
+        }
+      }
       pass<P + 1, FREE, SCALED>(v, shared, table, t, scale);
     }
+  }
+};
+
+// A transform of COUNT points, any number, by Bluestein's algorithm: with c_n = exp(-pi i n^2 / COUNT) it is c_k times the
+// convolution of x c with conj(c), which transforms of Inner::size >= 2 COUNT - 1 points do. Table: c, the transform of
+// conj(c) over its size (and times the scale of the inverse), tables of the inner transforms. One pass to the outside:
+// the same layout before and after, that of the inner transform's field.
+template <int COUNT, typename Inner>
+struct Chirp {
+  static constexpr int count = 1, size = COUNT;
+  SOPS_CONSTEXPR static int of(int) { return Inner::of(0); }
+  SOPS_CONSTEXPR static int table(int p) {
+    return p == 0 ? 0
+                  : COUNT + Inner::size + Inner::table(Inner::count) + Reversed<Inner>::type::table(Inner::count);
+  }
+};
+template <int COUNT, typename Inner>
+struct Reversed<Chirp<COUNT, Inner>> {
+  using type = Chirp<COUNT, Inner>;
+};
+
+template <typename T, int SIGN, int THREADS, int STRIDE, int LAYOUT, int COUNT, typename Inner>
+struct Fft<T, SIGN, THREADS, STRIDE, LAYOUT, Chirp<COUNT, Inner>> {
+  static constexpr int INSIDE = LAYOUT == MIRRORED ? SPREAD : LAYOUT;
+  using There = Fft<T, -1, THREADS, STRIDE, INSIDE, Inner>;
+  using Back = Fft<T, 1, THREADS, STRIDE, INSIDE, typename Reversed<Inner>::type>;
+  using Radix = Chirp<COUNT, Inner>;
+  struct G {
+    SOPS_CONSTEXPR static int butterflies(int) { return There::G::butterflies(0); }
+    SOPS_CONSTEXPR static int each(int) { return There::G::each(0); }
+    SOPS_CONSTEXPR static int padded() { return larger(There::G::padded(), Back::G::padded()); }
+  };
+  static_assert(Inner::size >= 2 * COUNT - 1, "the convolution would wrap around");
+  static constexpr int N = COUNT, PASSES = 1, E = larger(There::E, Back::E);
+  static constexpr bool WITHIN_WARP = There::WITHIN_WARP, PAIRED = false;
+
+  SOPS_DEVICE static void wait() { There::wait(); }
+  template <int P, typename F>
+  SOPS_DEVICE static void elements(int t, F&& f) {
+    There::template elements<0>(t, [&](int slot, int i) {
+      if (i < COUNT) f(slot, i);
+    });
+  }
+  template <bool FREE, int HELD, typename M>
+  SOPS_DEVICE static void run(Complex<T> (&v)[HELD], M shared, const Complex<T>* table, int t) {
+    const Complex<T>*spectrum = table + COUNT, *inner = spectrum + Inner::size;
+    There::template elements<0>(t, [&](int slot, int i) {
+      if (i < COUNT) v[slot] = (SIGN < 0 ? v[slot] : conj(v[slot])) * table[i];
+      else v[slot] = {0, 0};
+    });
+    There::template run<FREE>(v, shared, inner, t);
+    There::template elements<There::PASSES - 1>(t, [&](int slot, int k) { v[slot] = v[slot] * spectrum[k]; });
+    Back::template run<false>(v, shared, inner + Inner::table(Inner::count), t);
+    elements<0>(t, [&](int slot, int k) {
+      v[slot] = v[slot] * table[k];
+      if (SIGN > 0) v[slot] = conj(v[slot]);
+    });
+  }
+  template <bool FREE, int HELD, typename M>
+  SOPS_DEVICE static void run(Complex<T> (&v)[HELD], M shared, const Complex<T>* table, int t, T) {
+    run<FREE>(v, shared, table, t);
   }
 };

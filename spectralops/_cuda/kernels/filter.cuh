@@ -28,7 +28,37 @@ struct Nth<0, First, Rest...> {
   using type = First;
 };
 
-// Set up for one column of one transform; at(k) is the multiplier of wavenumber k.
+// Products, conjugates and real parts of multipliers, complex or real.
+template <typename T>
+SOPS_DEVICE Complex<T> times(Complex<T> a, Complex<T> b) {
+  return a * b;
+}
+template <typename T>
+SOPS_DEVICE Complex<T> times(Complex<T> a, T b) {
+  return a * b;
+}
+template <typename T>
+SOPS_DEVICE Complex<T> times(T a, Complex<T> b) {
+  return b * a;
+}
+template <typename T>
+SOPS_DEVICE T times(T a, T b) {
+  return a * b;
+}
+template <typename T>
+SOPS_DEVICE T conj(T a) {
+  return a;
+}
+template <typename T>
+SOPS_DEVICE T real_part(Complex<T> a) {
+  return a.re;
+}
+template <typename T>
+SOPS_DEVICE T real_part(T a) {
+  return a;
+}
+
+// Set up for one column of one transform; at(k) is the multiplier of wavenumber k, real if all factors are.
 template <typename T, typename... Factors>
 struct Filter {
   static constexpr int COUNT = sizeof...(Factors);
@@ -46,17 +76,47 @@ struct Filter {
     });
   }
 
+  template <int I>
+  SOPS_DEVICE auto factor(index_t k) const {
+    using F = typename Nth<I, Factors...>::type;
+    if constexpr (F::COMPLEX) {
+      Complex<T> h = ((const Complex<T>*)values[I])[k * (index_t)F::STRIDE];
+      h.im *= sign;
+      return h;
+    } else {
+      return ((const T*)values[I])[k * (index_t)F::STRIDE];
+    }
+  }
+  template <int I = 0>
+  SOPS_DEVICE auto at(index_t k) const {
+    if constexpr (I + 1 == COUNT) return factor<I>(k);
+    else return times(factor<I>(k), at<I + 1>(k));
+  }
+
   SOPS_DEVICE Complex<T> apply(Complex<T> v, index_t k) const {
-    repeat<COUNT>([&](auto i) {
-      using F = typename Nth<decltype(i)::value, Factors...>::type;
-      if constexpr (F::COMPLEX) {
-        Complex<T> h = ((const Complex<T>*)values[decltype(i)::value])[k * (index_t)F::STRIDE];
-        h.im *= sign;
-        v = v * h;
-      } else {
-        v = v * ((const T*)values[decltype(i)::value])[k * (index_t)F::STRIDE];
-      }
-    });
+    repeat<COUNT>([&](auto i) { v = times(v, factor<decltype(i)::value>(k)); });
     return v;
   }
 };
+
+// Filters the transform Z of a real line of 2 N values, neighbours as one complex number, at k and N - k (one slot each; the same one where k = N - k mod N).
+// With S = H_k + conj(H_(N-k)), D = H_k - conj(H_(N-k)) and the angle a = pi k / N that tells even samples from odd ones,
+//   Z_k <- (S - D sin a) Z_k + i D cos a conj(Z_(N-k)),
+// which is twice what the filtered line has.
+template <typename T, typename H>
+SOPS_DEVICE void filter_packed(Complex<T>& low, Complex<T>& high, H below, H above, Complex<T> root) {
+  const H sum = below + conj(above), difference = below - conj(above);
+  const H sine = times(difference, -root.im), cross = times(difference, root.re);
+  const H own = sum - sine, other = sum + sine;
+  const Complex<T> a = times(low, own), b = times(conj(high), cross), c = times(high, conj(other)),
+                   d = times(conj(low), conj(cross));
+  low = {a.re - b.im, a.im + b.re};
+  high = {c.re - d.im, c.im + d.re};
+}
+// The mean and the Nyquist wavenumber, whose coefficients are real, lie in Z_0.
+template <typename T, typename H>
+SOPS_DEVICE void filter_ends(Complex<T>& z, H below, H above) {
+  const T mean = real_part(below), nyquist = real_part(above);
+  const T sum = mean + nyquist, difference = mean - nyquist;
+  z = {sum * z.re + difference * z.im, sum * z.im + difference * z.re};
+}

@@ -54,49 +54,52 @@ SOPS_DEVICE void landed() {
 }
 
 // A warp computes OUT channels of BATCH samples at 32 wavenumbers; a block has WARPS_BATCH by WARPS_OUT warps. CHUNK
-// channels at a time come through shared memory, STAGES of them on their way at once.
-template <typename T, int BATCH, int OUT, int WARPS_BATCH, int WARPS_OUT, int CHUNK, int STAGES, int CONJUGATE>
+// channels at a time come through shared memory, STAGES of them on their way at once, WIDE numbers in a copy (2: modes
+// and all distances are even, arrays aligned so). Rows beyond the last one repeat it; nothing comes of them.
+template <typename T, int BATCH, int OUT, int WARPS_BATCH, int WARPS_OUT, int CHUNK, int STAGES, int WIDE, int CONJUGATE>
 __global__ __launch_bounds__(32 * WARPS_BATCH* WARPS_OUT) void mix(const Complex<T>* __restrict__ x,
                                                                     const Complex<T>* __restrict__ w,
                                                                     Complex<T>* __restrict__ y, MixArguments a) {
   constexpr int SAMPLES = BATCH * WARPS_BATCH, CHANNELS = OUT * WARPS_OUT, ROWS = SAMPLES + CHANNELS;
-  constexpr int WARPS = WARPS_BATCH * WARPS_OUT;
+  constexpr int WARPS = WARPS_BATCH * WARPS_OUT, LANES = 32 / WIDE;
+  struct alignas(WIDE * sizeof(Complex<T>)) Piece {
+    Complex<T> numbers[WIDE];
+  };
   extern __shared__ __align__(16) unsigned char sops_shared[];
   Complex<T>* shared = (Complex<T>*)sops_shared;  // [STAGES][CHUNK][ROWS][32]
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const index_t modes = (index_t)a.modes, mode = (index_t)blockIdx.x * 32 + lane;
-  const index_t k = mode < modes ? mode : modes - 1;
   const index_t b0 = (index_t)blockIdx.z * SAMPLES, o0 = (index_t)blockIdx.y * CHANNELS;
   const index_t in = (index_t)a.in, chunks = (in + CHUNK - 1) / CHUNK;
 
-  // Each warp fetches the same rows of every chunk: samples of x first, then channels of w.
-  constexpr int MINE = (ROWS + WARPS - 1) / WARPS;
+  // Each warp fetches the same rows of every chunk, WIDE at a time: samples of x first, then channels of w.
+  constexpr int MINE = (ROWS + WARPS * WIDE - 1) / (WARPS * WIDE);
+  const int part = lane % LANES * WIDE;
+  const index_t first = (index_t)blockIdx.x * 32 + part, k = first < modes ? first : modes - WIDE;
   const Complex<T>* from[MINE];
   index_t step[MINE];
+  int to[MINE];
 #pragma unroll
   for (int m = 0; m < MINE; ++m) {
-    const int row = m * WARPS + warp;
+    const int next = (m * WARPS + warp) * WIDE + lane / LANES, row = next < ROWS ? next : ROWS - 1;
     const bool sample = row < SAMPLES;
-    const index_t number = sample ? b0 + row : o0 + row - SAMPLES;
-    const bool there = row < ROWS && number < (index_t)(sample ? a.samples : a.out);
+    const index_t count = (index_t)(sample ? a.samples : a.out), wanted = sample ? b0 + row : o0 + row - SAMPLES;
+    const index_t number = wanted < count ? wanted : count - 1;
     step[m] = (index_t)(sample ? a.x_in : a.weight_in);
-    from[m] = !there ? nullptr : sample ? x + number * (index_t)a.x_sample + k : w + number * (index_t)a.weight_out + k;
+    from[m] = (sample ? x + number * (index_t)a.x_sample : w + number * (index_t)a.weight_out) + k;
+    to[m] = row * 32 + part;
   }
   auto fetch = [&](index_t chunk) {
     if (chunk < chunks) {
-      Complex<T>* stage = shared + chunk % STAGES * (CHUNK * ROWS * 32) + warp * 32 + lane;
+      Complex<T>* stage = shared + chunk % STAGES * (CHUNK * ROWS * 32);
+      const index_t left = in - chunk * CHUNK;
 #pragma unroll
       for (int m = 0; m < MINE; ++m) {
-        if (MINE * WARPS != ROWS && m * WARPS + warp >= ROWS) continue;
-        const Complex<T>* next = from[m] == nullptr ? nullptr : from[m] + chunk * CHUNK * step[m];
 #pragma unroll
         for (int i = 0; i < CHUNK; ++i) {
-          Complex<T>* to = stage + (i * ROWS + m * WARPS) * 32;
-          if (next != nullptr && chunk * CHUNK + i < in) {
-            copy_ahead(to, next);
-            next += step[m];
-          } else {
-            *to = {0, 0};
+          if (i < left) {
+            copy_ahead((Piece*)(stage + i * (ROWS * 32) + to[m]), (const Piece*)from[m]);
+            from[m] += step[m];
           }
         }
       }
@@ -112,28 +115,35 @@ __global__ __launch_bounds__(32 * WARPS_BATCH* WARPS_OUT) void mix(const Complex
 #pragma unroll
   for (int s = 0; s < STAGES - 1; ++s) fetch(s);
   const int sample = warp % WARPS_BATCH * BATCH, channel = warp / WARPS_BATCH * OUT;
+  const auto add = [&](const Complex<T>* stage) {
+    Complex<T> u[BATCH], h[OUT];
+#pragma unroll
+    for (int b = 0; b < BATCH; ++b) u[b] = stage[(sample + b) * 32];
+#pragma unroll
+    for (int o = 0; o < OUT; ++o) h[o] = stage[(SAMPLES + channel + o) * 32];
+#pragma unroll
+    for (int b = 0; b < BATCH; ++b)
+#pragma unroll
+      for (int o = 0; o < OUT; ++o) {
+        constexpr T s = CONJUGATE == WEIGHT ? -1 : 1, t = CONJUGATE == FIELD ? -1 : 1;
+        sum[b][o].re += u[b].re * h[o].re;
+        sum[b][o].re -= s * t * u[b].im * h[o].im;
+        sum[b][o].im += s * u[b].re * h[o].im;
+        sum[b][o].im += t * u[b].im * h[o].re;
+      }
+  };
   for (index_t chunk = 0; chunk < chunks; ++chunk) {
     landed<STAGES - 2>();
     __syncthreads();
     fetch(chunk + STAGES - 1);
     const Complex<T>* stage = shared + chunk % STAGES * (CHUNK * ROWS * 32) + lane;
+    const index_t left = in - chunk * CHUNK;
+    if (left >= CHUNK) {
 #pragma unroll
-    for (int i = 0; i < CHUNK; ++i) {
-      Complex<T> u[BATCH], h[OUT];
-#pragma unroll
-      for (int b = 0; b < BATCH; ++b) u[b] = stage[(i * ROWS + sample + b) * 32];
-#pragma unroll
-      for (int o = 0; o < OUT; ++o) h[o] = stage[(i * ROWS + SAMPLES + channel + o) * 32];
-#pragma unroll
-      for (int b = 0; b < BATCH; ++b)
-#pragma unroll
-        for (int o = 0; o < OUT; ++o) {
-          constexpr T s = CONJUGATE == WEIGHT ? -1 : 1, t = CONJUGATE == FIELD ? -1 : 1;
-          sum[b][o].re += u[b].re * h[o].re;
-          sum[b][o].re -= s * t * u[b].im * h[o].im;
-          sum[b][o].im += s * u[b].re * h[o].im;
-          sum[b][o].im += t * u[b].im * h[o].re;
-        }
+      for (int i = 0; i < CHUNK; ++i) add(stage + i * (ROWS * 32));
+    } else {
+#pragma unroll 1
+      for (int i = 0; i < left; ++i) add(stage + i * (ROWS * 32));
     }
   }
   if (mode >= modes) return;

@@ -3,117 +3,9 @@
 //   rows_forward   x -> spectrum along the contiguous axis        rows_inverse   back
 //   columns        forward, inverse, or forward * filter * inverse along another axis
 //   rows_filter    forward * filter * inverse along the contiguous axis, for one transformed axis
-//
-// A real image is transformed in one of two forms. PAIRS: rows 2r and 2r + 1 as one complex row, N values each, so that
-// the spectrum takes as many bytes as the image; the first pass along another axis tells the two apart by the symmetry
-// of their spectra, column k beside column N - k. HALF: each row alone, N / 2 + 1 values, for images with an odd number of
-// rows. SPLIT: two rows as one complex row, told apart at once.
-// KEPT wavenumbers of a row are stored and read, the first ones (FULL: from LOW on); the others count as zero. PAIRS
-// stores a window of 2 KEPT columns in which column 2 KEPT - k stands for N - k; 0 stands for all N columns.
 #include "fft.cuh"
 #include "filter.cuh"
-
-enum Form { FULL, PAIRS, HALF, SPLIT };
-
-// Where wavenumber k = 0 ... N - 1 lies among KEPT stored ones that begin at LOW <= 0; KEPT or more if it is not stored.
-template <int N, int KEPT, int LOW>
-SOPS_DEVICE int kept(int k) {
-  if constexpr (KEPT == N && LOW == 0) return k;
-  const int place = k - LOW;
-  return place < N ? place : place - N;
-}
-
-// Streaming access: data that nobody reads again should not push the spectrum out of the second-level cache.
-template <typename V>
-SOPS_DEVICE V load_once(const V* at) {
-  return *at;
-}
-template <typename V>
-SOPS_DEVICE void store_once(V* at, V value) {
-  *at = value;
-}
-#ifdef __CUDACC__
-SOPS_DEVICE float load_once(const float* at) { return __ldcs(at); }
-SOPS_DEVICE void store_once(float* at, float value) { __stcs(at, value); }
-#endif
-
-// The spectrum is read once by each block: past the first-level cache.
-template <typename T>
-SOPS_DEVICE Complex<T> load_past(const Complex<T>* at) {
-  return *at;
-}
-#ifdef __CUDACC__
-SOPS_DEVICE Complex<float> load_past(const Complex<float>* at) {
-  const float2 value = __ldcg((const float2*)at);
-  return {value.x, value.y};
-}
-SOPS_DEVICE Complex<double> load_past(const Complex<double>* at) {
-  const double2 value = __ldcg((const double2*)at);
-  return {value.x, value.y};
-}
-#endif
-
-template <typename T>
-SOPS_DEVICE Complex<T>* shared_memory() {
-  extern __shared__ __align__(16) unsigned char sops_shared[];
-  return (Complex<T>*)sops_shared;
-}
-
-// ---- rows of a padded array, of which only the middle is stored
-
-enum Padding { BARE, ZERO, REFLECT, EDGE };
-
-// Lengths of three axes, the last of which is the row, as stored and as transformed, and the cells added before.
-struct PadArguments {
-  long long size[3], before[3], padded[3];
-};
-
-// Cell i of an axis of n cells that goes on beyond its ends; -1 for a zero.
-template <int PADDING>
-SOPS_DEVICE index_t continued(index_t i, index_t n) {
-  if (i >= 0 && i < n) return i;
-  if (PADDING == ZERO) return -1;
-  if (PADDING == EDGE) return i < 0 ? 0 : n - 1;
-  if (n == 1) return 0;
-  const index_t period = 2 * (n - 1), m = (i % period + period) % period;
-  return m < n ? m : period - m;
-}
-
-// One row of N values: where they are read and, if the row is one of the stored ones, written.
-template <int PADDING, int N>
-struct Row {
-  index_t start, before, size;
-  bool there, own;
-
-  SOPS_DEVICE Row(const PadArguments& p, index_t line) : start(line * N), before(0), size(N), there(true), own(true) {
-    if constexpr (PADDING != BARE) {
-      before = (index_t)p.before[2];
-      size = (index_t)p.size[2];
-      index_t rest = line, place = 0, stride = 1;
-      for (int axis = 1; axis >= 0; --axis) {
-        const index_t i = rest % (index_t)p.padded[axis] - (index_t)p.before[axis], n = (index_t)p.size[axis];
-        const index_t cell = continued<PADDING>(i, n);
-        there = there && cell >= 0;
-        own = own && i >= 0 && i < n;
-        place += cell * stride;
-        stride *= n;
-        rest /= (index_t)p.padded[axis];
-      }
-      start = (rest * stride + place) * size;
-    }
-  }
-  template <typename V>
-  SOPS_DEVICE V read(const V* x, index_t i) const {
-    if constexpr (PADDING == BARE) return load_once(x + start + i);
-    const index_t cell = there ? continued<PADDING>(i - before, size) : -1;
-    return cell < 0 ? V() : x[start + cell];
-  }
-  template <typename V>
-  SOPS_DEVICE void write(V* out, index_t i, V value) const {
-    if (PADDING == BARE) store_once(out + start + i, value);
-    else if (own && i >= before && i < before + size) out[start + i - before] = value;
-  }
-};
+#include "rows.cuh"
 
 // ---- the contiguous axis: THREADS threads a line, LINES lines a block
 
@@ -143,7 +35,9 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_forward(const S* __restri
   F::template run<true>(v, shared, table, t);
   if constexpr (FORM == SPLIT) {
     F::wait();
-    F::template elements<F::PASSES - 1>(t, [&](int slot, int k) { shared[k] = v[slot]; });
+    F::template elements<F::PASSES - 1>(t, [&](int slot, int k) {
+      if (k < KEPT || N - k < KEPT) shared[k] = v[slot];
+    });
     F::wait();
     if (!valid) return;
     for (int k = t; k < KEPT; k += THREADS) {
@@ -226,10 +120,10 @@ template <typename S, typename T, int FORM, int PADDING, int THREADS, int LINES,
 __global__ __launch_bounds__(THREADS* LINES) void rows_filter(const S* __restrict__ x, S* __restrict__ out,
                                                                const Complex<T>* __restrict__ table, long long lines,
                                                                PadArguments pad, FilterArguments arguments) {
-  using F = Fft<T, -1, THREADS, 1, false, Rs>;
-  using B = Fft<T, 1, THREADS, 1, false, typename Reversed<Rs>::type>;
+  using F = Fft<T, -1, THREADS, 1, FORM == PAIRS ? MIRRORED : SPREAD, Rs>;
+  using B = Fft<T, 1, THREADS, 1, FORM == PAIRS ? MIRRORED : SPREAD, typename Reversed<Rs>::type>;
   constexpr int N = F::N;
-  const int t = threadIdx.x % THREADS, group = threadIdx.x / THREADS;
+  const int t = opaque(threadIdx.x % THREADS), group = threadIdx.x / THREADS;
   const index_t line = (index_t)blockIdx.x * LINES + group;
   const bool valid = line < (index_t)lines;
   const index_t source = valid ? line : 0;
@@ -240,6 +134,8 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_filter(const S* __restric
   F::template elements<0>(t, [&](int slot, int i) {
     if constexpr (FORM == FULL) {
       v[slot] = row.read((const Complex<T>*)x, i);
+    } else if constexpr (FORM == PAIRS && PADDING == BARE) {
+      v[slot] = load_once((const Complex<T>*)(x + row.start) + i);
     } else if constexpr (FORM == PAIRS) {
       v[slot] = {(T)to_number(row.read(x, 2 * i)), (T)to_number(row.read(x, 2 * i + 1))};
     } else {
@@ -258,33 +154,33 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_filter(const S* __restric
     });
   } else {
     const Complex<T>* roots = table + Rs::table(F::PASSES) + B::Radix::table(F::PASSES);
-    F::wait();
-    F::template elements<F::PASSES - 1>(t, [&](int slot, int k) { shared[k] = v[slot]; });
-    F::wait();
-    for (int k = t; 2 * k <= N; k += THREADS) {
-      const int m = k == 0 ? 0 : N - k;
-      const Complex<T> z = shared[k], y = conj(shared[m]);
-      if (k == 0) {
-        const T mean = filter.apply({z.re + z.im, 0}, 0).re, nyquist = filter.apply({z.re - z.im, 0}, N).re;
-        shared[0] = {2 * (mean + nyquist), 2 * (mean - nyquist)};
-      } else {
-        // Spectra of the even and the odd samples, each twice: their butterfly gives wavenumbers k and N - k.
-        const Complex<T> w = roots[k], even = z + y, difference = (z - y) * w;
-        const Complex<T> odd{difference.im, -difference.re};
-        const Complex<T> low = filter.apply(even + odd, k), high = conj(filter.apply(conj(even - odd), m));
-        const Complex<T> sum = low + high, rest = times_conj(low - high, w);
-        shared[k] = sum + Complex<T>{-rest.im, rest.re};
-        shared[m] = conj(sum - Complex<T>{-rest.im, rest.re});
+    const auto at = [&](Complex<T>& low, Complex<T>& high, int k, Complex<T> root) {
+      filter_packed(low, high, filter.at(k), filter.at(N - k), root);
+    };
+    if constexpr (F::PAIRED) {
+      F::pairs(v, t, roots, at, [&](Complex<T>& zero, Complex<T>& middle) {
+        filter_ends(zero, filter.at(0), filter.at(N));
+        middle = times(middle, times(conj(filter.at(N / 2)), (T)2));
+      });
+    } else {
+      F::wait();
+      F::template elements<F::PASSES - 1>(t, [&](int slot, int k) { shared[k] = v[slot]; });
+      F::wait();
+      for (int k = t; 2 * k <= N; k += THREADS) {
+        if (k == 0) filter_ends(shared[0], filter.at(0), filter.at(N));
+        else at(shared[k], shared[N - k], k, roots[k]);
       }
+      F::wait();
+      B::template elements<0>(t, [&](int slot, int k) { v[slot] = shared[k]; });
     }
-    F::wait();
-    B::template elements<0>(t, [&](int slot, int k) { v[slot] = shared[k]; });
   }
   B::template run<false>(v, shared, table + Rs::table(F::PASSES), t, (T)arguments.scale);
   if (valid) {
     B::template elements<B::PASSES - 1>(t, [&](int slot, int i) {
       if constexpr (FORM == FULL) {
         row.write((Complex<T>*)out, i, v[slot]);
+      } else if constexpr (FORM == PAIRS && PADDING == BARE) {
+        store_once((Complex<T>*)(out + row.start) + i, v[slot]);
       } else if constexpr (FORM == PAIRS) {
         row.write(out, 2 * i, Storage<S>::from(v[slot].re));
         row.write(out, 2 * i + 1, Storage<S>::from(v[slot].im));

@@ -1,0 +1,107 @@
+"""Filters and spectral convolutions of the CUDA backend on a device: graphs, threads and streams, lengths."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import spectralops as so
+from spectralops import transfer
+
+GAUSSIAN = transfer.gaussian(1.0)
+
+CALLS = {
+    "filter-2d": (
+        (4, 64, 96),
+        lambda x, weight, **tail: so.spectral_filter(x, GAUSSIAN, **tail),
+    ),
+    "filter-3d": (
+        (2, 16, 20, 24),
+        lambda x, weight, **tail: so.spectral_filter(x, GAUSSIAN, axes=(1, 2, 3), **tail),
+    ),
+    "conv-2d": (
+        (3, 4, 32, 48),
+        lambda x, weight, **tail: so.spectral_conv(x, weight, **tail),
+    ),
+}
+
+
+@pytest.fixture
+def device_call(request):
+    """A call of an operator on a device, its field, and what comes out by CuPy's transforms."""
+    cupy = pytest.importorskip("cupy")
+    shape, function = CALLS[request.param]
+    random = np.random.default_rng(2)
+    x = cupy.asarray(random.standard_normal(shape).astype("float32"))
+    # on the device before any capture begins: none may copy from the host
+    weight = cupy.asarray((random.standard_normal((4, 4, 8, 6)) + 1j).astype("complex64"))
+
+    def call(x: Any, **tail: Any) -> Any:
+        return function(x, weight, **tail)
+
+    return cupy, call, x, cupy.asnumpy(call(x, backend="cupy"))
+
+
+def close(result: Any, expected: np.ndarray) -> bool:
+    return bool(np.abs(result - expected).max() < 1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device_call", CALLS, indirect=True)
+def test_captured_graphs_on_gpu(device_call) -> None:
+    cupy, call, x, expected = device_call
+    out = cupy.empty_like(x)
+    call(x, backend="cuda", out=out)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.Device().synchronize()
+    with stream:
+        stream.begin_capture()
+        call(x, backend="cuda", out=out)
+        graph = stream.end_capture()
+        for _ in range(2):
+            out.fill(0)
+            graph.launch(stream)
+            stream.synchronize()
+            assert close(cupy.asnumpy(out), expected)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device_call", CALLS, indirect=True)
+def test_threads_and_streams_on_gpu(device_call) -> None:
+    cupy, call, x, expected = device_call
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        with cupy.cuda.Stream(non_blocking=True) as stream:
+            for _ in range(20):
+                result = call(x, backend="cuda")
+                stream.synchronize()
+                if not close(cupy.asnumpy(result), expected):
+                    wrong.append(number)
+
+    cupy.cuda.Device().synchronize()
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("n", [2, 15, 128, 500, 1001, 2048, 4096, 5040, 8192])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+def test_lengths_on_gpu(n: int, dtype: str) -> None:
+    cupy = pytest.importorskip("cupy")
+    random = np.random.default_rng(n)
+    values = random.standard_normal((6, n)) + (1j * random.standard_normal((6, n)) if dtype == "complex64" else 0)
+    x = cupy.asarray(values.astype(dtype))
+    for axes, field in ((-1, x), ((0, 1), x), ((0, 1), cupy.ascontiguousarray(x.T))):
+        if so.plan_spectral_filter(field.shape, dtype, GAUSSIAN, axes=axes, device="cuda").backend != "cuda":
+            continue
+        result = cupy.asnumpy(so.spectral_filter(field, GAUSSIAN, axes=axes, backend="cuda"))
+        expected = cupy.asnumpy(so.spectral_filter(field, GAUSSIAN, axes=axes, backend="cupy"))
+        assert np.abs(result - expected).max() < (1e-12 if dtype == "float64" else 1e-5) * np.abs(expected).max()
