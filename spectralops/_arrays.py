@@ -355,10 +355,9 @@ def behaves(native: Any) -> bool:
 
 
 def store(result: Any, out: Any, target: Any, home: Home) -> None:
-    """Copy a result, native or the caller's library's, into the caller's `out`, rounding to its dtype."""
+    """Copy a result into the caller's `out`, rounding to its dtype."""
     if home.library == "torch":
-        torch = sys.modules["torch"]
-        out.detach().copy_(result if isinstance(result, torch.Tensor) else torch.from_dlpack(result))
+        out.detach().copy_(sys.modules["torch"].from_dlpack(result))
     else:
         target[...] = result
 
@@ -380,9 +379,14 @@ def empty(shape: tuple[int, ...], dtype: str, home: Home) -> Any:
         return cupy.empty(shape, dtype)
 
 
-def own_result(shape: tuple[int, ...], dtype: str, home: Home) -> Any:
-    """Uninitialised result in the caller's library where that brings its own memory, PyTorch on a device; else None."""
-    return _device.tensor_empty(shape, dtype) if home.library == "torch" and home.device != "cpu" else None
+def brings_memory(home: Home) -> bool:
+    """Whether results are allocated by the caller's library: PyTorch's tensors on a device."""
+    return home.library == "torch" and home.device != "cpu"
+
+
+# The tensors of such a home, and CuPy arrays over their memory.
+own_result = _device.tensor_empty
+own_memory = _device.tensor_view
 
 
 def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:

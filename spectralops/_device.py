@@ -21,6 +21,9 @@ __all__ = ["Current", "cupy_module", "overlap", "tensor_empty", "tensor_view"]
 
 def cupy_module() -> Any:
     """CuPy, or an error that says how to install it."""
+    found = sys.modules.get("cupy")
+    if found is not None:
+        return found
     try:
         import cupy
     except ImportError as error:

@@ -283,7 +283,21 @@ def run(plan: Plan, arrays: tuple[Any, ...], home: _arrays.Home, out: Any = None
             "explain() says why there is no kernel"
         )
     with _arrays.on_device(home):
+        if out is None and _arrays.brings_memory(home):
+            return _run_in_own_memory(plan, arrays)
         return _run(plan, arrays, home, out, threads)
+
+
+def _run_in_own_memory(plan: Plan, arrays: tuple[Any, ...]) -> Any:
+    """Execute a plan where the result is allocated by the caller's library."""
+    native = [_arrays.own_memory(x, operand.compute) for operand, x in zip(plan.operands, arrays, strict=True)]
+    result = _arrays.own_result(plan.out_shape, _checks.compute_dtype(plan.out_dtype))
+    target = _arrays.own_memory(result)
+    executor(plan.op, plan.backend)(plan, *native, out=target, workers=1)
+    observer = _observer.get()
+    if observer is not None:
+        observer(plan, tuple(native), target)
+    return _arrays.rounded(result, plan.out_dtype)
 
 
 def _run_ready(plan: Plan, arrays: tuple[Any, ...], out: Any, threads: int) -> Any:
@@ -303,19 +317,15 @@ def _run(plan: Plan, arrays: tuple[Any, ...], home: _arrays.Home, out: Any, thre
     native = tuple([_arrays.adopt(x, operand.compute, home) for operand, x in zip(plan.operands, arrays, strict=True)])
     target = None if out is None else _target(plan, arrays, out, home)
     direct = target is not None and compute == out_dtype and _arrays.behaves(target)
-    own = None if direct else _arrays.own_result(plan.out_shape, compute, home)
-    if own is not None:
-        result = _arrays.adopt(own, compute, home)
-    else:
-        result = target if direct else _arrays.empty(plan.out_shape, compute, home)
+    result = target if direct else _arrays.empty(plan.out_shape, compute, home)
     executor(plan.op, plan.backend)(plan, *native, out=result, workers=threads)
     observer = _observer.get()
     if observer is not None:
         observer(plan, native, result)
     if out is None:
-        return _arrays.give_back(result, out_dtype, home) if own is None else _arrays.rounded(own, out_dtype)
+        return _arrays.give_back(result, out_dtype, home)
     if not direct:
-        _arrays.store(result if own is None else own, out, target, home)
+        _arrays.store(result, out, target, home)
     _arrays.wrote(out, home)
     return out
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -11,7 +12,6 @@ from torch.fx.experimental.symbolic_shapes import guard_scalar
 
 from spectralops import _dispatch
 from spectralops._arrays import ArraySpec, Home, dtype_name
-from spectralops._plans.memo import memoised
 
 __all__ = [
     "constant", "fixed", "floating", "padded", "planned", "precision", "recorded", "spec_of", "straight", "tensor",
@@ -62,8 +62,8 @@ def recorded(*tensors: Tensor) -> bool:
 def planned(build: Callable[..., Any]) -> Any:
     """Remember what `build(specs, device, *options)` makes of tensors of the same looks, together with their home."""
 
-    @memoised
-    def found(count: int, *key: Any) -> tuple[Any, Home]:
+    @lru_cache(maxsize=512, typed=True)
+    def found(count: int, types: tuple[Any, ...], *key: Any) -> tuple[Any, Home]:
         looks, options = key[: 3 * count], key[3 * count :]
         specs = [
             ArraySpec(tuple(shape), dtype_name(dtype)) for shape, dtype in zip(looks[::3], looks[1::3], strict=True)
@@ -88,8 +88,10 @@ def straight(found: Any, tensors: tuple[Tensor, ...], *options: Any) -> Tensor |
         key += (x.shape, x.dtype, x.device)
     if not (tensors[0].is_floating_point() or tensors[0].is_complex()):
         return None
+    # A tuple of floats is equal to one of integers, but must not find its plan.
+    types = tuple([tuple(map(type, option)) for option in options if type(option) is tuple])
     try:
-        plan, home = found(len(tensors), *key, *options)
+        plan, home = found(len(tensors), types, *key, *options)
     except (TypeError, ValueError, NotImplementedError):
         return None
     result: Tensor = _dispatch.run(plan, tensors, home)

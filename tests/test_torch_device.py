@@ -11,8 +11,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from spectralops import _device  # noqa: E402
+from spectralops import _arrays, _device, _dispatch  # noqa: E402
 from spectralops._plain import spectral as plain  # noqa: E402
+from spectralops.errors import UnsupportedError  # noqa: E402
 
 
 class Context:
@@ -145,3 +146,34 @@ def test_a_failing_call_leaves_all_as_it_was(cupy: Any) -> None:
 def test_cufft_is_given_aligned_addresses(address: int, copied: bool) -> None:
     x = SimpleNamespace(data=SimpleNamespace(ptr=address), copy=lambda: "copy")
     assert plain._readable(x) is ("copy" if copied else x)
+
+
+@pytest.mark.parametrize("backend", ["cuda", "cupy"])
+def test_torch_runs_kernels_in_its_own_memory(cupy: Any, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fakes
+
+    fakes.install(monkeypatch)
+    x = torch.arange(3.0)
+    plan, home = fakes.spec_plan((3,), "float32", backend=backend), _arrays.Home("torch", "cuda:0")
+    monkeypatch.setattr(_arrays, "own_memory", lambda tensor, dtype=None: tensor.numpy())
+    monkeypatch.setattr(_arrays, "own_result", lambda shape, dtype: torch.empty(shape, dtype=getattr(torch, dtype)))
+    monkeypatch.setattr(_dispatch, "executor", lambda op, backend: fakes.double)
+    seen: list[Any] = []
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    with _dispatch.observe(lambda plan, arrays, result: seen.append((arrays[0].sum(), result.sum()))):
+        y = _dispatch.run(plan, (x,), home)
+    assert y.tolist() == [0.0, 2.0, 4.0]
+    assert seen == [(3.0, 6.0)]
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    if backend == "cuda":
+        assert _dispatch.run(plan, (x,), home).tolist() == [0.0, 2.0, 4.0]
+    else:
+        message = "^fake: backend is 'cupy', but must be 'cuda' while a CUDA graph is captured; explain"
+        with pytest.raises(UnsupportedError, match=message):
+            _dispatch.run(plan, (x,), home)
+
+
+def test_torch_rounds_results_that_are_stored_in_16_bits() -> None:
+    assert _arrays.rounded(torch.tensor([1.0]), "bfloat16").dtype is torch.bfloat16
+    x = torch.tensor([1.0])
+    assert _arrays.rounded(x, "float32") is x
