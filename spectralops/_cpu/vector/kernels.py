@@ -40,7 +40,7 @@ KERNELS: dict[str, tuple[str, str]] = {
     "chain": ("truncated", "qffffii"),
     **{
         f"{step}_{way}": ("truncated", "qfffii")
-        for step in ("columns", "rows", "signs", "modes")
+        for step in ("columns_even", "columns_odd", "rows", "signs", "modes")
         for way in ("kept", "spread")
     },
     **{

@@ -69,8 +69,8 @@ from spectralops._cpu.vector.truncation_fields import (
 )
 
 __all__ = [
-    "chain", "columns_kept", "columns_spread", "modes_kept", "modes_spread", "rows_kept", "rows_spread", "signs_kept",
-    "signs_spread",
+    "chain", "columns_even_kept", "columns_even_spread", "columns_odd_kept", "columns_odd_spread", "modes_kept",
+    "modes_spread", "rows_kept", "rows_spread", "signs_kept", "signs_spread",
 ]  # fmt: skip
 
 
@@ -106,60 +106,70 @@ def modes_spread(job: Any, blocks: Any, dense: Any, scratch: Any, first: Any, la
         signs.from_blocks(here, at(job, DENSE_IMAG), at(job, BLOCKS), there, at(job, BLOCK_STEP))
 
 
-def columns_kept(job: Any, field: Any, kept: Any, scratch: Any, first: Any, last: Any) -> None:
-    """Strips first … last of columns: fold, then multiply by the Fourier matrix, part by part."""
-    n, pitch, strips = at(job, LENGTH), at(job, PITCH), at(job, STRIPS)
-    for unit in range(first, last):
-        group = unit // strips
-        column = (unit - group * strips) * pitch
-        width = min(pitch, at(job, COLUMNS) - column)
-        here = shift(field, group * at(job, FIELD_GROUP) + column)
-        there = shift(kept, group * at(job, KEPT_GROUP) + column)
-        row, size = at(job, FIELD_ROW), at(job, KEPT_ROW)
-        if n % 2 == 0:
-            folding.fold_even_columns(here, row, n, width, scratch, pitch, at(job, AHEAD))
-        else:
-            folding.fold_odd_columns(here, row, n, width, scratch, pitch, at(job, AHEAD))
-        for p in range(at(job, PARTS)):
-            part = shift(job, AXIS_FIELDS + p * PART_SIZE)
-            points, modes = at(part, PART_POINTS), at(part, PART_MODES)
-            matrix = floats(at(part, PART_MATRIX), field)
-            folded = shift(scratch, at(part, PART_FOLDED) * pitch)
-            result = shift(there, at(part, PART_KEPT) * size)
-            stride = at(part, PART_STRIDE)
-            beside = shift(scratch, at(job, BESIDE))
-            for start in range(0, max(points, 1), LONGEST_SUM):
-                depth = min(points - start, LONGEST_SUM)
-                left, right = shift(matrix, start), shift(folded, start * pitch)
-                if start == 0:
-                    call(at(job, PRODUCT), (left, stride, right, pitch, result, size, modes, width, depth))
-                else:
-                    call(at(job, PRODUCT), (left, stride, right, pitch, beside, pitch, modes, width, depth))
-                    products.add_rows(beside, pitch, result, size, modes, width)
+def _columns_kept(fold: Any) -> Any:
+    def columns_kept(job: Any, field: Any, kept: Any, scratch: Any, first: Any, last: Any) -> None:
+        """Strips first … last of columns: fold, then multiply by the Fourier matrix, part by part."""
+        n, pitch, strips = at(job, LENGTH), at(job, PITCH), at(job, STRIPS)
+        for unit in range(first, last):
+            group = unit // strips
+            column = (unit - group * strips) * pitch
+            width = min(pitch, at(job, COLUMNS) - column)
+            here = shift(field, group * at(job, FIELD_GROUP) + column)
+            there = shift(kept, group * at(job, KEPT_GROUP) + column)
+            row, size = at(job, FIELD_ROW), at(job, KEPT_ROW)
+            fold(here, row, n, width, scratch, pitch, at(job, AHEAD))
+            for p in range(at(job, PARTS)):
+                part = shift(job, AXIS_FIELDS + p * PART_SIZE)
+                points, modes = at(part, PART_POINTS), at(part, PART_MODES)
+                matrix = floats(at(part, PART_MATRIX), field)
+                folded = shift(scratch, at(part, PART_FOLDED) * pitch)
+                result = shift(there, at(part, PART_KEPT) * size)
+                stride = at(part, PART_STRIDE)
+                beside = shift(scratch, at(job, BESIDE))
+                for start in range(0, max(points, 1), LONGEST_SUM):
+                    depth = min(points - start, LONGEST_SUM)
+                    left, right = shift(matrix, start), shift(folded, start * pitch)
+                    if start == 0:
+                        call(at(job, PRODUCT), (left, stride, right, pitch, result, size, modes, width, depth))
+                    else:
+                        call(at(job, PRODUCT), (left, stride, right, pitch, beside, pitch, modes, width, depth))
+                        products.add_rows(beside, pitch, result, size, modes, width)
+
+    return columns_kept
 
 
-def columns_spread(job: Any, kept: Any, field: Any, scratch: Any, first: Any, last: Any) -> None:
-    """Strips first … last of columns: multiply by the Fourier matrix, part by part, then unfold."""
-    n, pitch, strips = at(job, LENGTH), at(job, PITCH), at(job, STRIPS)
-    for unit in range(first, last):
-        group = unit // strips
-        column = (unit - group * strips) * pitch
-        width = min(pitch, at(job, COLUMNS) - column)
-        here = shift(kept, group * at(job, KEPT_GROUP) + column)
-        there = shift(field, group * at(job, FIELD_GROUP) + column)
-        row, size = at(job, FIELD_ROW), at(job, KEPT_ROW)
-        for p in range(at(job, PARTS)):
-            part = shift(job, AXIS_FIELDS + p * PART_SIZE)
-            points, modes = at(part, PART_POINTS), at(part, PART_MODES)
-            matrix = floats(at(part, PART_MATRIX), field)
-            sums = shift(here, at(part, PART_KEPT) * size)
-            folded = shift(scratch, at(part, PART_FOLDED) * pitch)
-            stride = at(part, PART_STRIDE)
-            call(at(job, PRODUCT), (matrix, stride, sums, size, folded, pitch, points, width, modes))
-        if n % 2 == 0:
-            folding.unfold_even_columns(there, row, n, width, scratch, pitch, at(job, AHEAD))
-        else:
-            folding.unfold_odd_columns(there, row, n, width, scratch, pitch, at(job, AHEAD))
+def _columns_spread(unfold: Any) -> Any:
+    def columns_spread(job: Any, kept: Any, field: Any, scratch: Any, first: Any, last: Any) -> None:
+        """Strips first … last of columns: multiply by the Fourier matrix, part by part, then unfold."""
+        n, pitch, strips = at(job, LENGTH), at(job, PITCH), at(job, STRIPS)
+        for unit in range(first, last):
+            group = unit // strips
+            column = (unit - group * strips) * pitch
+            width = min(pitch, at(job, COLUMNS) - column)
+            here = shift(kept, group * at(job, KEPT_GROUP) + column)
+            there = shift(field, group * at(job, FIELD_GROUP) + column)
+            row, size = at(job, FIELD_ROW), at(job, KEPT_ROW)
+            for p in range(at(job, PARTS)):
+                part = shift(job, AXIS_FIELDS + p * PART_SIZE)
+                points, modes = at(part, PART_POINTS), at(part, PART_MODES)
+                matrix = floats(at(part, PART_MATRIX), field)
+                sums = shift(here, at(part, PART_KEPT) * size)
+                folded = shift(scratch, at(part, PART_FOLDED) * pitch)
+                stride = at(part, PART_STRIDE)
+                call(at(job, PRODUCT), (matrix, stride, sums, size, folded, pitch, points, width, modes))
+            unfold(there, row, n, width, scratch, pitch, at(job, AHEAD))
+
+    return columns_spread
+
+
+columns_even_kept, columns_odd_kept = (
+    _columns_kept(folding.fold_even_columns),
+    _columns_kept(folding.fold_odd_columns),
+)
+columns_even_spread, columns_odd_spread = (
+    _columns_spread(folding.unfold_even_columns),
+    _columns_spread(folding.unfold_odd_columns),
+)
 
 
 def rows_kept(job: Any, field: Any, kept: Any, scratch: Any, first: Any, last: Any) -> None:

@@ -153,7 +153,7 @@ def product_columns(of: Grid, at: Columns, inverse: bool) -> Step:
         },
         parts,
     )
-    name = f"columns_{'spread' if inverse else 'kept'}"
+    name = f"columns_{'odd' if n % 2 else 'even'}_{'spread' if inverse else 'kept'}"
     field, kept = at.groups * at.field_group, at.groups * at.kept_group
     scratch = (n + 1) * pitch + _beside(parts, inverse, [part.modes * pitch for part in parts])
     return Step(name, record, at.groups * strips, field, kept, scratch, parts)
