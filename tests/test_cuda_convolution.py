@@ -141,6 +141,8 @@ def test_explain_says_how_kernels_run() -> None:
     assert "one result a thread" in layer_plan((1, 1, 9, 9), (1, 1, 3, 3), stride=2).explain()
     assert "32 results a thread" in layer_plan((1, 1, 9, 9), (1, 1, 3, 3)).explain()
     assert "8 results for each of several channels a thread" in layer_plan((1, 2, 9, 9), (1, 2, 3, 3)).explain()
+    small = signal_plan((4, 16, 16), (16, 16), mode="same", axes=(1, 2), method="fft").explain()
+    assert "product and inverse in one, neighbours as one complex number; radices 4*8 x 16\n" in small
     complex_lines = signal_plan((4, 4000), (50,), "complex64", method="tiles").explain()
     assert "two tiles of" not in complex_lines.split("runs: ")[1]
 
@@ -345,11 +347,33 @@ def test_sums_over_channels_slice_by_slice(host, rng, monkeypatch: pytest.Monkey
 
 
 @on_host
-def test_a_periodic_signal_of_a_good_length(host, rng) -> None:
-    x, kernel = rng.standard_normal((3, 24)), rng.standard_normal(7)
-    options = {"mode": "same", "boundary": "wrap", "axes": -1}
-    found = so.convolve(x, kernel, method="fft", backend=BACKEND, **options)
-    assert_close(found, reference(so.convolve, x, kernel, **options), 8 * EPS["float64"])
+@pytest.mark.parametrize(
+    ("shape", "kernel", "options"),
+    [
+        ((24,), (7,), {"mode": "same", "boundary": "wrap"}),
+        ((30,), (30,), {"mode": "same"}),
+        ((51,), (20,), {"fillvalue": 1.5}),
+        ((10, 12), (3, 5), {"mode": "same", "boundary": "wrap"}),
+        ((12, 13), (5, 6), {"mode": "same"}),
+        ((10, 12), (3, 5), {"mode": "same", "boundary": "symm"}),
+    ],
+    ids=["periodic", "zeros", "fill", "periodic-2d", "zeros-2d", "mirrored-2d"],
+)
+def test_one_real_tile_is_half_as_many_complex_numbers(host, rng, shape, kernel, options) -> None:
+    x, w = rng.standard_normal((3, *shape)), rng.standard_normal((3, *kernel))
+    options = options | {"axes": tuple(range(-len(shape), 0))}
+    found = so.convolve(x, w, method="fft", backend=BACKEND, **options)
+    assert all(kernel.name.startswith("half_") for kernel in host.launched)
+    assert_close(found, reference(so.convolve, x, w, **options), 10 * EPS["float64"])
+
+
+@on_host
+def test_a_layer_of_small_images(host, rng) -> None:
+    x, weight, bias = (rng.standard_normal(shape).astype(np.float32) for shape in ((2, 3, 10, 11), (3, 1, 3, 4), (3,)))
+    options = {"groups": 3, "padding": "same", "epilogue": so.Epilogue(0.5, (1, 2, 3), "tanh")}
+    found = so.fft_conv2d(x, weight, bias, method="fft", backend=BACKEND, **options)
+    assert [kernel.name.partition("<")[0] for kernel in host.launched] == ["half_tile_spectra", "half_tile_filter"]
+    assert_close(found, reference(so.fft_conv2d, x, weight, bias, **options), 12 * EPS["float32"])
 
 
 @on_host

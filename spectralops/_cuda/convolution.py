@@ -10,7 +10,7 @@ import numpy as np
 from spectralops._cuda import launch
 from spectralops._cuda.convolution_direct import direct, family
 from spectralops._cuda.convolution_problem import BIAS, SCALE, SHIFT, arrays, as_they_are, problem
-from spectralops._cuda.convolution_tiles import geometry, tiled
+from spectralops._cuda.convolution_tiles import is_half, shape_of, tiled
 from spectralops._cuda.geometry import kept_on_device, namespace, required, usable
 from spectralops._cuda.launch import Runner
 from spectralops._cuda.program import Address, Program, address
@@ -67,9 +67,11 @@ def algorithm(plan: AnyPlan) -> str:
     task = problem(plan)
     if plan.method == "direct":
         return SUMS[family(task)]
-    each = geometry(plan.lengths, task.itemsize)
+    each = shape_of(task, plan.lengths)
     orders = " x ".join("*".join(map(str, order)) for order in each.orders)
     pairs = "" if task.is_complex[0] else ", two tiles of an image as one complex one"
+    if is_half(task, plan.lengths):
+        pairs = ", neighbours as one complex number"
     if task.inputs > 1:
         return (
             f"4 kernels: spectra of the weights, tiles forward, sums over channels, tiles back{pairs}; radices {orders}"
@@ -126,7 +128,7 @@ class Prepared:
         if plan.method == "direct":
             direct(self.program, self.task, options, inner)
         else:
-            each = geometry(plan.lengths, self.task.itemsize)
+            each = shape_of(self.task, plan.lengths)
             if each.shared > device.shared_bytes:
                 raise UnsupportedError(
                     f"{plan.op}: a tile of {' x '.join(map(str, plan.lengths))} takes {each.shared} bytes of shared "

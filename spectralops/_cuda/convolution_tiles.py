@@ -18,7 +18,7 @@ from spectralops._cuda.launch import Device, Kernel
 from spectralops._cuda.program import Address, Program
 from spectralops._cuda.pruned import ALIGNMENT, MIX, mix_kernel
 
-__all__ = ["Geometry", "geometry", "radices", "table", "tiled"]
+__all__ = ["Geometry", "geometry", "is_half", "radices", "shape_of", "table", "tiled"]
 
 FILE = "conv_tiles.cu"
 PAIRS = ("size", "before", "step", "tiles", "stride", "out")
@@ -39,7 +39,7 @@ TAPS = np.dtype(
 
 RADICES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 18)
 # Threads of a multiprocessor that the geometry aims at, by bytes of a number, which take up registers.
-RESIDENT = {4: 1024, 8: 512}
+RESIDENT = {4: 1024, 8: 384}
 # Spectra of a slice of the tiles of a convolution over channels.
 SPACE_BYTES = 512 * 2**20
 # What a block takes of shared memory beyond its own.
@@ -140,30 +140,57 @@ def tiled(
     inner: dict[int, Address],
 ) -> tuple[int, list[np.ndarray[Any, Any]]]:
     """Append the launches; give back the bytes of scratch memory and the twiddle factors that they need."""
-    each = geometry(lengths, task.itemsize)
-    builder = _Builder(program, task, each, options, inner)
+    builder = _Builder(program, task, lengths, options, inner)
     space = builder.channels(device) if task.inputs > 1 else builder.planes()
-    return space, [table(order) for order in each.orders]
+    return space, builder.factors()
+
+
+def tiles_of(task: Problem, lengths: tuple[int, ...]) -> tuple[int, ...]:
+    """Number of tiles along each axis; a transform as long as a period goes round by itself."""
+    return tuple(
+        1 if p == period else -(-n // (p - k + 1))
+        for n, p, k, period in zip(task.dense, lengths, task.extent, task.period, strict=True)
+    )
+
+
+def is_half(task: Problem, lengths: tuple[int, ...]) -> bool:
+    """Whether one real tile is transformed as half as many complex numbers, neighbours along the last axis."""
+    return (
+        task.inputs == 1
+        and not any(task.is_complex)
+        and task.dense == task.out
+        and math.prod(tiles_of(task, lengths)) == 1
+        and lengths[-1] % 2 == 0
+        and bool(radices(lengths[-1] // 2, 3 - len(lengths)))
+    )
+
+
+def shape_of(task: Problem, lengths: tuple[int, ...]) -> Geometry:
+    """The geometry of a problem's transforms."""
+    return geometry((*lengths[:-1], lengths[-1] // 2) if is_half(task, lengths) else lengths, task.itemsize)
 
 
 class _Builder:
     """Writes the launches of one problem."""
 
     def __init__(
-        self, program: Program, task: Problem, each: Geometry, options: tuple[str, ...], inner: dict[int, Address]
+        self,
+        program: Program,
+        task: Problem,
+        lengths: tuple[int, ...],
+        options: tuple[str, ...],
+        inner: dict[int, Address],
     ) -> None:
-        self.program, self.task, self.each, self.options, self.inner = program, task, each, options, inner
-        d = len(each.orders)
-        lengths = tuple(map(math.prod, each.orders))
-        # A transform as long as a period goes round by itself.
-        self.tiles = tuple(
-            1 if p == period else -(-n // (p - k + 1))
-            for n, p, k, period in zip(task.dense, lengths, task.extent, task.period, strict=True)
-        )
+        self.program, self.task, self.options, self.inner = program, task, options, inner
+        self.each, d = shape_of(task, lengths), len(lengths)
+        self.tiles = tiles_of(task, lengths)
         self.step = tuple(-(-n // t) for n, t in zip(task.dense, self.tiles, strict=True))
         self.together = 1 if task.is_complex[0] else 2
         self.transforms = -(-math.prod(self.tiles) // self.together)
-        self.family = "tile" if d == 2 else "line"
+        self.half = is_half(task, lengths)
+        self.family = ("half_tile" if self.half else "tile") if d == 2 else "half" if self.half else "line"
+        # Coefficients of a kernel; those of the last axis' Nyquist wavenumber stand behind the others.
+        self.stored_points = self.each.points + (self.each.points // (lengths[-1] // 2) if self.half else 0)
         arguments = np.zeros(1, TILE)
         for name in PAIRS:
             value = getattr(self if name in ("step", "tiles") else task, name)
@@ -179,10 +206,12 @@ class _Builder:
         self.arguments = arguments
         self.finish = np.zeros(1, FINISH)
         self.finish["channels"] = task.channels
-        self.tables = [Address(TABLES + k) for k in range(d)]
+        self.tables = [Address(TABLES + k) for k in range(d + self.half)]
         self.point_bytes = 2 * task.itemsize
         strided = "true" if task.dense != task.out else "false"
         self.stored = f"{task.activation}, {strided}, {self.step[-1]}"
+        if self.half:
+            self.stored = f"{task.activation}, {-(-self.step[-1] // 2)}"
 
     def kernel(self, name: str, template: str, blocks: int) -> Kernel:
         """A launch of so many transforms."""
@@ -198,14 +227,22 @@ class _Builder:
         for name in ("taps", "dilation"):
             arguments[name] = 1
             arguments[name][0, 2 - len(task.taps) :] = getattr(task, name)
-        arguments["flip"], arguments["kernels"], arguments["scale"] = task.flip, kernels, 1 / self.each.points
+        # Packed lines are told apart twice, which doubles them each time.
+        scale = (0.25 if self.half else 1) / self.each.points
+        arguments["flip"], arguments["kernels"], arguments["scale"] = task.flip, kernels, scale
         kernel = self.kernel("spectra", task.number(task.is_complex[1]), kernels)
         self.program.add(kernel, Address(KERNEL), Address(SPACE), *self.tables, arguments)
         return self.aligned(kernels)
 
+    def factors(self) -> list[np.ndarray[Any, Any]]:
+        """Twiddle factors along each axis, and those that tell packed lines apart."""
+        tables = [table(order) for order in self.each.orders]
+        n = math.prod(self.each.orders[-1])
+        return [*tables, np.exp(-1j * np.pi * np.arange(n // 2 + 1) / n)] if self.half else tables
+
     def aligned(self, transforms: int) -> int:
         """Bytes of so many spectra."""
-        return -(-transforms * self.each.points * self.point_bytes // ALIGNMENT) * ALIGNMENT
+        return -(-transforms * self.stored_points * self.point_bytes // ALIGNMENT) * ALIGNMENT
 
     def planes(self) -> int:
         """A kernel for each plane."""
@@ -213,11 +250,12 @@ class _Builder:
         space = self.spectra()
         template = f"{task.number(task.is_complex[0])}, {task.beyond}"
         arrays = (Address(X), Address(SPACE), Address(OUT), *self.tables, self.arguments)
-        if self.family == "line":
+        if len(task.size) == 1:
             self.program.add(self.kernel("filter", template, task.planes * self.transforms), *arrays)
             return space
         kernel = self.kernel("filter", f"{template}, {self.stored}", task.planes * self.transforms)
-        self.program.add(kernel, *arrays, self.finish, inner={(6, word): at for word, at in self.inner.items()})
+        last = len(arrays)
+        self.program.add(kernel, *arrays, self.finish, inner={(last, word): at for word, at in self.inner.items()})
         return space
 
     def channels(self, device: Device) -> int:

@@ -30,6 +30,7 @@ TRANSFORM = 1.5e-9  # one tile, whatever its size
 MIX = 0.04e-12  # one multiply-add of the sums over channels
 # Operations on each number that a prime factor of the length takes, twiddle factors included.
 OPERATIONS = {2: 3.4, 3: 7.3, 5: 10.4, 7: 12.9}
+UNPACK = 12.0  # those that tell a real line apart of which neighbours are one complex number
 BESIDE = 25.0  # those along the other axis of a usual tile
 CUFFT = "cupy"  # engine of the estimate for cuFFT
 CUFFT_CALL = 100e-6  # the launches of a pipeline of cuFFT
@@ -43,7 +44,7 @@ RESERVED_BYTES, MULTIPROCESSOR_BYTES = 1024, 228 * 1024
 
 RADICES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 18)
 TILE_LENGTHS = tuple(sorted({*RADICES, *(a * b for a in RADICES for b in RADICES)}))
-LINE_LENGTHS = tuple(sorted(m << e for m in (1, 3, 5, 7, 9, 15) for e in range(15) if 16 <= m << e <= 2**14))
+LINE_LENGTHS = tuple(sorted(m << e for m in (1, 3, 5, 7, 9, 15) for e in range(16) if 16 <= m << e <= 2**15))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +94,11 @@ class DeviceSums:
         """What kernels can do: direct sums, one tile for everything, the best tiles; and an estimate for cuFFT."""
         found = [self.direct()] if len(self.extent) <= MOST_AXES else []
         if len(self.extent) <= 2:
-            whole = self._whole()
-            if whole is not None:
-                found.append(self.tiled("fft", whole))
             some = self._candidates()
-            if some:
-                found.append(self.tiled("tiles", min(some, key=self._seconds)))
+            whole = [lengths for lengths in some if self._tiles(lengths) == 1]
+            for method, lengths in (("fft", whole), ("tiles", some)):
+                if lengths:
+                    found.append(self.tiled(method, min(lengths, key=self._seconds)))
         return (*found, self.cufft())
 
     def direct(self) -> Cost:
@@ -132,14 +132,20 @@ class DeviceSums:
         products = (6 if self.inputs == 1 else 8 * self.inputs) * written * math.prod(lengths)
         return Cost(method, lengths, count * fft_flops(lengths, False) + products, self._seconds(lengths), "cuda")
 
+    def _tiles(self, lengths: tuple[int, ...]) -> int:
+        """Tiles of an image."""
+        return math.prod(map(_count, self.dense, lengths, self.extent, self.period))
+
     def _transforms(self, lengths: tuple[int, ...]) -> int:
         """Transforms of an image: of tiles, or of two where they are real."""
-        tiles = math.prod(map(_count, self.dense, lengths, self.extent, self.period))
-        return -(-tiles // (1 if self.is_complex[0] else 2))
+        return -(-self._tiles(lengths) // (1 if self.is_complex[0] else 2))
 
     def _seconds(self, lengths: tuple[int, ...]) -> float:
-        points, transforms = math.prod(lengths), self._transforms(lengths)
-        each = (WORK if len(lengths) > 1 else LINE_WORK) * self.width * points * sum(map(_operations, lengths))
+        transforms, held = self._transforms(lengths), self._held(lengths)
+        points, operations = math.prod(held), sum(map(_operations, held))
+        if held != lengths:
+            operations += UNPACK
+        each = (WORK if len(lengths) > 1 else LINE_WORK) * self.width * points * operations
         if 2 * self._bytes(lengths) > MULTIPROCESSOR_BYTES - 2 * RESERVED_BYTES:
             each *= ALONE
         each += TRANSFORM
@@ -160,30 +166,30 @@ class DeviceSums:
         moved = 4 * self.width * points * count * CUFFT_BYTES
         return Cost("fft", (), 0, CUFFT_CALL + BYTE * moved + sums, CUFFT)
 
+    def _held(self, lengths: tuple[int, ...]) -> tuple[int, ...]:
+        """Complex numbers of a tile: half as many for one real tile, of which neighbours are one complex number."""
+        alone = (
+            self._tiles(lengths) == 1 and self.inputs == 1 and not any(self.is_complex) and self.dense == self.result
+        )
+        half = lengths[-1] // 2
+        if not alone or lengths[-1] % 2 or (len(lengths) > 1 and half not in TILE_LENGTHS):
+            return lengths
+        return (*lengths[:-1], half)
+
     def _bytes(self, lengths: tuple[int, ...]) -> int:
         """Shared memory of a block."""
-        if len(lengths) == 1:
-            (n,) = lengths
+        held = self._held(lengths)
+        if len(held) == 1:
+            (n,) = held
             lines = max(1, min(8, 2048 // n))
             # Beside the numbers, where each line lies.
             return lines * ((n + n // 16 + 1) * 8 * self.width + 96)
-        rows, columns = lengths
+        rows, columns = held
         # Twiddle factors are fewer than there are points along both axes.
         return (rows * (columns | 1) + rows + columns) * 8 * self.width
 
     def _fits(self, lengths: tuple[int, ...]) -> bool:
         return self._bytes(lengths) <= self.shared - RESERVED_BYTES
-
-    def _whole(self) -> tuple[int, ...] | None:
-        allowed = _allowed(len(self.extent))
-        found = []
-        for n, k, period in zip(self.dense, self.extent, self.period, strict=True):
-            circular = period >= k and period in allowed
-            length = period if circular else next((m for m in allowed if m >= n + k - 1), None)
-            if length is None:
-                return None
-            found.append(length)
-        return tuple(found) if self._fits(tuple(found)) else None
 
     def _candidates(self) -> list[tuple[int, ...]]:
         """The best lengths for each number of tiles along each axis, where a block holds the tile."""

@@ -4,6 +4,8 @@
 //   tile_spectra   kernels -> spectra            tile_filter    images -> results, a kernel for each channel
 //   tile_forward   images -> spectra             tile_inverse   spectra, mixed over channels -> results
 //   line_spectra, line_filter                    the same for one axis
+//   half_spectra, half_filter                    for one real line: neighbours as one complex number
+//   half_tile_spectra, half_tile_filter          for one real tile in the same way
 //
 // Forward transforms decimate in frequency, inverse ones in time, both in place: spectra stand in the order of reversed
 // digits, kernels' and images' alike, so that nothing is ever put in order. Two real tiles of one image are the real and
@@ -33,6 +35,45 @@ struct Level {
 template <typename Rs>
 SOPS_CONSTEXPR int factors() {
   return Level<Rs, Rs::count - 1>::table();
+}
+
+// Where wavenumber k stands in the order of reversed digits, and which one stands there.
+template <typename Rs>
+SOPS_DEVICE int place_of(int k) {
+  int place = 0;
+#pragma unroll
+  for (int p = 0; p < Rs::count; ++p) {
+    const int rest = k / Rs::of(p);
+    place += (k - rest * Rs::of(p)) * (Rs::size / Rs::before(p + 1));
+    k = rest;
+  }
+  return place;
+}
+template <typename Rs>
+SOPS_DEVICE int wavenumber_at(int place) {
+  int k = 0;
+#pragma unroll
+  for (int p = Rs::count - 1; p >= 0; --p) {
+    const int rest = place / Rs::of(p);
+    k += (place - rest * Rs::of(p)) * Rs::before(p);
+    place = rest;
+  }
+  return k;
+}
+
+// A real line of 2 N values as N complex ones z: coefficients k and N - k of the line, each twice, from those of z; the
+// second one's conjugate. `w` is exp(-pi i k / N). `join` is the inverse, twice.
+template <typename T>
+SOPS_DEVICE void separate(Complex<T> a, Complex<T> b, Complex<T> w, Complex<T>& low, Complex<T>& high) {
+  const Complex<T> y = conj(b), even = a + y, difference = (a - y) * w, odd{difference.im, -difference.re};
+  low = even + odd;
+  high = even - odd;
+}
+template <typename T>
+SOPS_DEVICE void join(Complex<T> low, Complex<T> high, Complex<T> w, Complex<T>& a, Complex<T>& b) {
+  const Complex<T> sum = low + high, rest = times_conj(low - high, w), turned{-rest.im, rest.re};
+  a = sum + turned;
+  b = conj(sum - turned);
 }
 
 template <typename Rs, int P, int SIGN, typename T>
@@ -257,12 +298,14 @@ struct Tile {
     for (int w = threadIdx.x; w < COUNT; w += THREADS) f(w);
   }
 
-  // f(v, j) on R elements of a column: number j of PARTS butterflies of a block of pass P, for the first SOME columns.
+  // f(v, j, c) on R elements of column c: number j of PARTS butterflies of a block of pass P, for the first SOME columns,
+  // or the first `some` of them.
   template <int P, int SOME, bool READ, bool WRITE, typename F>
-  SOPS_DEVICE void down(F&& f) const {
+  SOPS_DEVICE void down(F&& f, int some = SOME) const {
     using L = Level<ColumnRs, P>;
     share<ROWS / L::R * SOME>([&](int w) {
       const int c = w % SOME, b = w / SOME, j = b % L::PARTS;
+      if (c >= some) return;
       Complex<T> v[L::R], *here = at + (b / L::PARTS * L::M + j) * PITCH + c;
       if constexpr (READ) {
 #pragma unroll
@@ -308,9 +351,8 @@ struct Tile {
     repeat<ColumnRs::count - 1>([&](auto p) {
       constexpr int P = decltype(p)::value + 1;
       __syncthreads();
-      down<P, COLUMNS, true, true>([&](auto& v, int j, int c) {
-        if (ALL || c < full) forward<ColumnRs, P, SIGN>(v, columns, j);
-      });
+      down<P, COLUMNS, true, true>(
+          [&](auto& v, int j, int) { forward<ColumnRs, P, SIGN>(v, columns, j); }, ALL ? COLUMNS : full);
     });
     repeat<LAST>([&](auto p) {
       constexpr int P = decltype(p)::value;
@@ -462,6 +504,117 @@ __global__ __launch_bounds__(THREADS, BLOCKS) void tile_inverse(
   });
 }
 
+// ---- two axes, one real tile: columns 2 c and 2 c + 1 as one complex one
+
+template <typename T, int BEYOND, int JUMP>
+struct HalfReader {
+  const T* image;
+  index_t row, height, width, cells[2];
+  T fill;
+
+  SOPS_DEVICE HalfReader(const T* x, const TileArguments& a, int r, int c)
+      : image(x), row(r - (index_t)a.before[0]), height((index_t)a.size[0]), width((index_t)a.size[1]),
+        fill((T)a.fill[0]) {
+    for (int u = 0; u < 2; ++u) cells[u] = cell_at<BEYOND>(2 * c + u - (index_t)a.before[1], width);
+  }
+  SOPS_DEVICE Complex<T> operator()(int q) const {
+    const index_t cell = cell_at<BEYOND>(row + q * JUMP, height);
+    const T* at = image + (cell < 0 ? 0 : cell) * width;
+    return {cell < 0 || cells[0] < 0 ? fill : at[cells[0]], cell < 0 || cells[1] < 0 ? fill : at[cells[1]]};
+  }
+};
+template <typename T, int JUMP, typename F>
+struct HalfWriter {
+  T* at;
+  index_t width;
+  int row, height, columns;
+  const F& finish;
+
+  SOPS_DEVICE HalfWriter(T* out, const TileArguments& a, const F& f, int r, int c)
+      : at(out + r * a.out[1] + 2 * c), width((index_t)a.out[1]), row(r), height((int)a.out[0]),
+        columns((int)a.out[1] - 2 * c), finish(f) {}
+  SOPS_DEVICE void operator()(int q, Complex<T> value) const {
+    if (row + q * JUMP >= height) return;
+    T* to = at + q * JUMP * width;
+    if (columns > 0) to[0] = finish(value.re);
+    if (columns > 1) to[1] = finish(value.im);
+  }
+};
+
+// f(k, a, b, place of a, place of b) for the pairs of coefficients of a packed tile; k along the rows. Places as in `turn`.
+template <typename Block, typename Rows, typename Columns, int THREADS, typename F>
+SOPS_DEVICE void tile_pairs(const Block& tile, F&& f) {
+  constexpr int ROWS = Block::ROWS, N = Block::COLUMNS;
+#pragma unroll 1
+  for (int w = threadIdx.x; w < ROWS * (N / 2 + 1); w += THREADS) {
+    const int r = w % ROWS, k = w / ROWS, m = wavenumber_at<Columns>(r);
+    const int other = place_of<Columns>(m == 0 ? 0 : ROWS - m);
+    if ((k == 0 || 2 * k == N) && other < r) continue;
+    const int c = place_of<Rows>(k), mirror = place_of<Rows>(k == 0 ? 0 : N - k);
+    f(k, tile.at[r * Block::PITCH + c], tile.at[other * Block::PITCH + mirror], c * ROWS + r, mirror * ROWS + other);
+  }
+}
+
+// Spectra of POINTS coefficients, and those of the Nyquist wavenumber along the rows.
+template <typename T, int THREADS, int BLOCKS, typename ColumnRs, typename RowRs>
+__global__ __launch_bounds__(THREADS, BLOCKS) void half_tile_spectra(
+    const T* __restrict__ taps, Complex<T>* __restrict__ spectra, const Complex<T>* __restrict__ columns,
+    const Complex<T>* __restrict__ rows, const Complex<T>* __restrict__ roots, TapsArguments a) {
+  using Block = Tile<T, THREADS, ColumnRs, RowRs>;
+  const Block tile(shared_memory<T>(), columns, rows);
+  taps += (long long)blockIdx.x * (a.taps[0] * a.taps[1]);
+  spectra += (long long)blockIdx.x * (Block::POINTS + Block::ROWS);
+  const int full = (int)((a.taps[1] - 1) * a.dilation[1]) / 2 + 1;
+  tile.template forwards<-1, false>(full, [&](int r, int c) {
+    return [&taps, &a, r, c](int q) {
+      const int i = r + q * Block::JUMP;
+      return Complex<T>{tap_at(taps, a, i, 2 * c), tap_at(taps, a, i, 2 * c + 1)};
+    };
+  });
+  tile.template turn<true, true>([&](auto& v, int) { forward<RowRs, Block::LAST, -1>(v, tile.rows, 0); });
+  __syncthreads();
+  tile_pairs<Block, RowRs, ColumnRs, THREADS>(tile, [&](int k, Complex<T>& a1, Complex<T>& a2, int place, int other) {
+    Complex<T> low, high;
+    separate(a1, a2, roots[k], low, high);
+    spectra[place] = conj(low) * (T)(0.5 * a.scale);
+    spectra[k == 0 ? Block::POINTS + other : other] = high * (T)(0.5 * a.scale);
+  });
+}
+
+template <typename T, int BEYOND, int ACTIVATION, int KEEP, int THREADS, int BLOCKS, typename ColumnRs, typename RowRs>
+__global__ __launch_bounds__(THREADS, BLOCKS) void half_tile_filter(
+    const T* __restrict__ x, const Complex<T>* __restrict__ spectra, T* __restrict__ out,
+    const Complex<T>* __restrict__ columns, const Complex<T>* __restrict__ rows, const Complex<T>* __restrict__ roots,
+    TileArguments a, FinishArguments f) {
+  using Block = Tile<T, THREADS, ColumnRs, RowRs>;
+  const Block tile(shared_memory<T>(), columns, rows);
+  const unsigned plane = blockIdx.x;
+  x += image_of(a, plane) * (a.size[0] * a.size[1]);
+  spectra += kernel_of(a, plane) * (Block::POINTS + Block::ROWS);
+  out += plane * (a.out[0] * a.out[1]);
+  const bool zeros = BEYOND == FILL && a.fill[0] == 0;
+  const long long reach = (a.before[1] + a.size[1] + 1) / 2;
+  const int full = zeros && reach < Block::COLUMNS ? (int)reach : Block::COLUMNS;
+  tile.template forwards<-1, false>(full, [&](int r, int c) {
+    return HalfReader<T, BEYOND, Block::JUMP>(x, a, r, c);
+  });
+  tile.template turn<true, true>([&](auto& v, int) { forward<RowRs, Block::LAST, -1>(v, tile.rows, 0); });
+  __syncthreads();
+  tile_pairs<Block, RowRs, ColumnRs, THREADS>(tile, [&](int k, Complex<T>& a1, Complex<T>& a2, int place, int other) {
+    Complex<T> low, high, second;
+    separate(a1, a2, roots[k], low, high);
+    const Complex<T> h = spectra[place], g = spectra[k == 0 ? Block::POINTS + other : other];
+    join(low * h, times_conj(high, g), roots[k], a1, second);
+    if (place != other) a2 = second;
+  });
+  __syncthreads();
+  tile.template turn<true, true>([&](auto& v, int) { inverse<RowRs, Block::LAST>(v, tile.rows, 0); });
+  const Finish<T, ACTIVATION> finish(f, plane);
+  tile.template backwards<KEEP>([&](int r, int c) {
+    return HalfWriter<T, Block::JUMP, Finish<T, ACTIVATION>>(out, a, finish, r, c);
+  });
+}
+
 // ---- one axis
 
 // LINES lines in shared memory, a gap after every 16 numbers, which keeps the passes off each other's banks.
@@ -528,6 +681,22 @@ struct Lines {
         for (int q = 0; q < L::R; ++q) here[spread(b * L::R + q)] = v[q];
       }
     });
+  }
+
+  // f(line, k, a, b, place of k, place of N - k) for a pair of coefficients, k = 0 ... N / 2: those of a real line of 2 N
+  // values packed in N complex ones.
+  template <typename F>
+  SOPS_DEVICE void pairs(F&& f) const {
+    constexpr int R = Level<Rs, LAST>::R, HALF = R / 2 + 1;
+#pragma unroll 1
+    for (int w = threadIdx.x; w < APART * HALF * LINES; w += THREADS) {
+      // The last digit of a place is the highest one of the wavenumber.
+      const int line = w / (APART * HALF), place = w / HALF % APART * R + w % HALF, k = wavenumber_at<Rs>(place);
+      if (2 * k > N) continue;
+      const int other = place_of<Rs>(k == 0 ? 0 : N - k);
+      Complex<T>* here = at + line * PITCH;
+      f(line, k, here[spread(place)], here[spread(other)], place, other);
+    }
   }
 
   template <typename Put>
@@ -621,5 +790,97 @@ __global__ __launch_bounds__(THREADS) void line_filter(const V* __restrict__ x,
   const Finish<V, NOTHING> same;
   lines.backwards([&](int line, int j) {
     return Writer<V, false, 1, Block::JUMP, Finish<V, NOTHING>>(own[line].places, own[line].out, a, same, 0, j);
+  });
+}
+
+// Reads and writes neighbours of a line as one complex number.
+template <typename T, int BEYOND, int JUMP>
+struct PairReader {
+  const T* at;
+  index_t first, size;
+  T fill;
+
+  SOPS_DEVICE PairReader(const T* image, const TileArguments& a, int j)
+      : at(image), first(2 * j - (index_t)a.before[1]), size((index_t)a.size[1]), fill((T)a.fill[0]) {}
+  SOPS_DEVICE T one(index_t place) const {
+    const index_t cell = cell_at<BEYOND>(place, size);
+    return cell < 0 ? fill : at[cell];
+  }
+  SOPS_DEVICE Complex<T> operator()(int q) const {
+    const index_t place = first + 2 * q * JUMP;
+    return {one(place), one(place + 1)};
+  }
+};
+template <typename T, int JUMP>
+struct PairWriter {
+  T* at;
+  index_t limit;
+
+  SOPS_DEVICE PairWriter(T* out, const TileArguments& a, bool there, int j)
+      : at(out + 2 * j), limit(there ? (index_t)a.out[1] - 2 * j : 0) {}
+  SOPS_DEVICE void operator()(int q, Complex<T> value) const {
+    const int place = 2 * q * JUMP;
+    if (place < limit) at[place] = value.re;
+    if (place + 1 < limit) at[place + 1] = value.im;
+  }
+};
+
+// Spectra of N + 1 coefficients, those of wavenumbers below N in the order of reversed digits. `roots` are
+// exp(-pi i k / N), k = 0 ... N / 2.
+template <typename T, int LINES, int THREADS, typename Rs>
+__global__ __launch_bounds__(THREADS) void half_spectra(const T* __restrict__ taps, Complex<T>* __restrict__ spectra,
+                                                        const Complex<T>* __restrict__ table,
+                                                        const Complex<T>* __restrict__ roots, TapsArguments a) {
+  using Block = Lines<T, LINES, THREADS, Rs>;
+  constexpr int N = Block::N;
+  const Block lines{shared_memory<T>(), table};
+  const long long first = (long long)blockIdx.x * LINES;
+  lines.template forwards<-1>([&](int line, int j) {
+    return [&taps, &a, first, line, j](int q) {
+      if (first + line >= a.kernels) return Complex<T>{0, 0};
+      const T* own = taps + (first + line) * a.taps[1];
+      const int c = 2 * (j + q * Block::JUMP);
+      return Complex<T>{tap_at(own, a, 0, c), tap_at(own, a, 0, c + 1)};
+    };
+  });
+  lines.template turn<true>([&](auto& v, int, int) { forward<Rs, Block::LAST, -1>(v, table, 0); });
+  __syncthreads();
+  lines.pairs([&](int line, int k, Complex<T>& a1, Complex<T>& a2, int place, int other) {
+    if (first + line >= a.kernels) return;
+    Complex<T>* to = spectra + (first + line) * (N + 1);
+    Complex<T> low, high;
+    separate(a1, a2, roots[k], low, high);
+    // Of correlation: conjugates of the forward transform.
+    to[place] = conj(low) * (T)(0.5 * a.scale);
+    to[k == 0 ? N : other] = high * (T)(0.5 * a.scale);
+  });
+}
+
+template <typename T, int BEYOND, int LINES, int THREADS, typename Rs>
+__global__ __launch_bounds__(THREADS) void half_filter(const T* __restrict__ x, const Complex<T>* __restrict__ spectra,
+                                                       T* __restrict__ out, const Complex<T>* __restrict__ table,
+                                                       const Complex<T>* __restrict__ roots, TileArguments a) {
+  using Block = Lines<T, LINES, THREADS, Rs>;
+  constexpr int N = Block::N;
+  const Block lines{shared_memory<T>(), table};
+  const unsigned first = blockIdx.x * LINES, planes = (unsigned)a.planes;
+  auto plane = [&](int line) { return first + line < planes ? first + line : planes - 1; };
+  lines.template forwards<-1>([&](int line, int j) {
+    return PairReader<T, BEYOND, Block::JUMP>(x + image_of(a, plane(line)) * a.size[1], a, j);
+  });
+  lines.template turn<true>([&](auto& v, int, int) { forward<Rs, Block::LAST, -1>(v, table, 0); });
+  __syncthreads();
+  lines.pairs([&](int line, int k, Complex<T>& a1, Complex<T>& a2, int place, int other) {
+    const Complex<T>* h = spectra + kernel_of(a, plane(line)) * (N + 1);
+    Complex<T> low, high, second;
+    separate(a1, a2, roots[k], low, high);
+    join(low * h[place], times_conj(high, h[k == 0 ? N : other]), roots[k], a1, second);
+    if (place != other) a2 = second;
+  });
+  __syncthreads();
+  lines.template turn<true>([&](auto& v, int, int) { inverse<Rs, Block::LAST>(v, table, 0); });
+  lines.backwards([&](int line, int j) {
+    const long long own = plane(line);
+    return PairWriter<T, Block::JUMP>(out + own * a.out[1], a, first + line < planes, j);
   });
 }
