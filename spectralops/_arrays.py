@@ -292,7 +292,9 @@ def adopt(x: Any, dtype: str, home: Home) -> Any:
             x = x.float()
     elif home.library == "jax" and dtype_name(x.dtype) == "bfloat16":
         x = x.astype("float32")
-    native = _import(x, home).astype(dtype, copy=False)
+    # PyTorch could not resize the memory of a tensor that `Tensor.numpy()` has seen, as sharded parameters are.
+    native = np.from_dlpack(x) if home.library == "torch" else _import(x, home)
+    native = native.astype(dtype, copy=False)
     if home.library == "numpy" and not native.flags.aligned:
         return native.copy()
     return native

@@ -22,6 +22,9 @@ FEWEST_POINTS = 256
 COPIED_BYTES = 96 << 20
 
 
+CONVOLUTIONS = (functional.conv1d, functional.conv2d, functional.conv3d)
+
+
 class ChannelMap(nn.Conv1d):
     """A map of the channels of (N, C, ...), with the parameters and checkpoints of ``nn.Conv1d(read, written, 1)``."""
 
@@ -40,7 +43,9 @@ class ChannelMap(nn.Conv1d):
             and not torch.is_autocast_enabled()
         ):
             return Mapped.apply(x, self.weight.flatten(1), total, onto)
-        y = functional.conv1d(x.flatten(2), self.weight, total).unflatten(2, x.shape[2:])
+        d = x.ndim - 2
+        weight = self.weight.reshape(*self.weight.shape[:2], *(1,) * d)
+        y: Tensor = CONVOLUTIONS[d - 1](x, weight, total)
         return y if onto is None else onto + y
 
 
@@ -51,13 +56,15 @@ class Mapped(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, onto: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
         points, matrices = x.flatten(2), weight.expand(x.shape[0], -1, -1)
+        y = x.new_empty(x.shape[0], weight.shape[0], *x.shape[2:]) if onto is None else onto
+        flat = y.view(*y.shape[:2], -1)
         if onto is None:
-            y = torch.bmm(matrices, points)
+            torch.bmm(matrices, points, out=flat)
         else:
             ctx.mark_dirty(onto)
-            y = onto.view(*onto.shape[:2], -1).baddbmm_(matrices, points)
-        y += bias[:, None]
-        return y.unflatten(2, x.shape[2:]) if onto is None else onto
+            flat.baddbmm_(matrices, points)
+        flat += bias[:, None]
+        return y
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
