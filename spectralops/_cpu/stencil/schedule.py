@@ -31,35 +31,35 @@ def schedule(
     extent: Three,
     widths: Three,
     walls: int,
-    block: Three,
+    block: tuple[int, int],
     lanes: int,
     height: int | None = None,
 ) -> Array:
-    """Records of a tile of `extent` cells with the given walls, in blocks of so many planes, rows and cells.
+    """Records of a tile of `extent` cells with the given walls, in blocks of so many planes and rows.
 
-    Level 0 is what is loaded. Along an axis that a block spans, no level lags behind another: such an axis may wrap
-    around inside the tile. Cells lag by whole vectors, so that vectors neither straddle lines nor run into a neighbour.
+    Level 0 is what is loaded. Along an axis that a block spans, as it spans rows, no level lags behind another: such an
+    axis may wrap around inside the tile. Where a row has no wall, all levels but the last begin with a whole vector.
 
     Where scratch memory holds no more than `height` rows of the tile, those that are still needed move up when it is
     full.
     """
-    lags = [0 if b >= n else w for b, n, w in zip(block, extent, widths, strict=True)]
-    lags[2] = -(-lags[2] // lanes) * lanes
-    counts = [-(-(n + levels * lag) // b) for n, lag, b in zip(extent, lags, block, strict=True)]
-    kz, ky, kx, t = (index.ravel() for index in np.indices((*counts, levels + 1)))
+    sizes = (*block, extent[2])
+    lags = [0 if size >= n else width for size, n, width in zip(sizes, extent, widths, strict=True)]
+    counts = [-(-(n + levels * lag) // size) for n, lag, size in zip(extent, lags, block, strict=False)]
+    kz, ky, t = (index.ravel() for index in np.indices((*counts, levels + 1)))
     far = reach(levels, widths, lanes)
 
     def bounds(k: Array, axis: int) -> tuple[Array, Array]:
         """First and end of the planes, rows or cells of a block at its level."""
-        first = k * block[axis] - t * lags[axis]
+        first = k * sizes[axis] - t * lags[axis]
         # Where there is no wall: what the levels to come look at beyond the cells of the result.
         left = far[axis] - (levels - t) * widths[axis]
-        end = np.minimum(first + block[axis], extent[axis] - (0 if walls & 2 << 2 * axis else left))
+        end = np.minimum(first + sizes[axis], extent[axis] - (0 if walls & 2 << 2 * axis else left))
         if axis == 2:
             left = np.where(t < levels, left // lanes * lanes, left)
         return np.maximum(first, 0 if walls & 1 << 2 * axis else left), end
 
-    spans = [bounds(k, axis) for axis, k in enumerate((kz, ky, kx))]
+    spans = [bounds(k, axis) for axis, k in enumerate((kz, ky, np.zeros_like(t)))]
     flags = np.zeros(len(t), np.int64)
     for axis, (first, end) in enumerate(spans):
         low, high = 1 << 2 * axis, 2 << 2 * axis

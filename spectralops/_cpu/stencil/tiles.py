@@ -24,8 +24,8 @@ PAGE_BYTES = 4096
 CACHE_BYTES = 320 << 10
 # The same in three dimensions, where so little would be too little: a part of the cache that cores share.
 SHARED_BYTES = 2 << 20
-# Scratch memory of a tile of one level.
-TILE_BYTES = 4 << 20
+# Scratch memory of a tile of one level, which leaves room in that cache for what goes in and comes out.
+TILE_BYTES = 128 << 10
 # A single grid of a smaller part than this of what stays in cache is not worth cutting up for further threads.
 SHARED_FRACTION = 4
 # Deeper passes gain nothing: memory is no longer what they wait for. Nor do steps with more operations a cell.
@@ -121,7 +121,7 @@ def passes(frame: Frame, steps: int, workers: int) -> list[Pass]:
     size = frame.layout(frame.shape).size * frame.cell_bytes
     alone = frame.grids < workers and size >= CACHE_BYTES // SHARED_FRACTION
     if size <= CACHE_BYTES and not alone:
-        return [_pass(frame, steps, [[(0, n)] for n in frame.shape], frame.shape)]
+        return [_pass(frame, steps, [[(0, n)] for n in frame.shape], frame.shape[:2])]
     return list(_tiled(frame, steps, workers))
 
 
@@ -142,7 +142,8 @@ def _tiled(frame: Frame, steps: int, workers: int) -> Iterator[Pass]:
         if dims == 2:
             window = (far[1] + BLOCK_ROWS[dims]) * frame.cell_bytes
             # One level has no use for rows that stay; several have short rows, twice as many as they work on at a time.
-            parts = _count(n, max(least[2], CACHE_BYTES // (window if levels == 1 else 2 * window)))
+            most = TILE_BYTES // (2 * BLOCK_ROWS[dims]) // frame.cell_bytes if levels == 1 else CACHE_BYTES // window // 2
+            parts = _count(n, max(least[2], most))
             row_bytes = (-(-n // parts) + 2 * far[2] * (parts > 1)) * frame.cell_bytes
             if levels == 1:
                 tall = TILE_BYTES // row_bytes
@@ -161,8 +162,7 @@ def _tiled(frame: Frame, steps: int, workers: int) -> Iterator[Pass]:
             one = min(-(-workers // (frame.grids * parts)), rows // max(1, 2 * far[1]))
             bands = max(bands, several // workers * workers, one)
         cuts = [[(0, planes)], _cuts(rows, bands), _cuts(n, parts)]
-        block = (BLOCK_PLANES, BLOCK_ROWS[dims], n + 2 * far[2])
-        yield _pass(frame, count, cuts, block, height)
+        yield _pass(frame, count, cuts, (BLOCK_PLANES, BLOCK_ROWS[dims]), height)
 
 
 def _lines(frame: Frame, steps: int, workers: int) -> Iterator[Pass]:
@@ -171,12 +171,12 @@ def _lines(frame: Frame, steps: int, workers: int) -> Iterator[Pass]:
     height = CACHE_BYTES // (frame.layout((1, 1, n)).pitch * frame.cell_bytes)
     if height:
         bands = max(_count(rows, height), min(rows, -(-workers // frame.grids)))
-        yield _pass(frame, steps, [[(0, 1)], _cuts(rows, bands), [(0, n)]], frame.shape)
+        yield _pass(frame, steps, [[(0, 1)], _cuts(rows, bands), [(0, n)]], (1, rows))
         return
     for count in _parts(steps, _most_steps(frame)):
         reach = count * frame.program.stages * frame.widths[2]
         parts = _count(n, max(CACHE_BYTES // frame.cell_bytes, TILE_REACHES[1] * reach))
-        yield _pass(frame, count, [[(0, 1)], _cuts(rows, rows), _cuts(n, parts)], (1, 1, n))
+        yield _pass(frame, count, [[(0, 1)], _cuts(rows, rows), _cuts(n, parts)], (1, 1))
 
 
 def _count(n: int, most: int) -> int:
@@ -196,7 +196,9 @@ def _cuts(n: int, count: int) -> list[tuple[int, int]]:
     return [(n * k // count, n * (k + 1) // count) for k in range(count)]
 
 
-def _pass(frame: Frame, steps: int, cuts: list[list[tuple[int, int]]], block: Three, height: int | None = None) -> Pass:
+def _pass(
+    frame: Frame, steps: int, cuts: list[list[tuple[int, int]]], block: tuple[int, int], height: int | None = None
+) -> Pass:
     """A pass over tiles that are cut along each axis as said, of whose rows scratch memory holds `height`.
 
     Ends of an axis are walls, except where it wraps around and is not in one block.
@@ -207,7 +209,7 @@ def _pass(frame: Frame, steps: int, cuts: list[list[tuple[int, int]]], block: Th
     sides = []  # of each axis: (first, extent, walls) of its tiles
     for axis, ranges in enumerate(cuts):
         low, high = 1 << 2 * axis, 2 << 2 * axis
-        walled = not frame.periodic[axis] or (len(ranges) == 1 and block[axis] >= frame.shape[axis])
+        walled = not frame.periodic[axis] or (len(ranges) == 1 and (axis == 2 or block[axis] >= frame.shape[axis]))
         tiles = []
         for first, end in ranges:
             # Where a tile would look beyond a wall it begins there, and computes a few of its neighbour's cells too.
