@@ -140,15 +140,17 @@ def _tiled(frame: Frame, steps: int, workers: int) -> Iterator[Pass]:
         least = [TILE_REACHES[dims] * k for k in far]
         height, tall = None, max(TALL_REACHES * far[1], TALL_ROWS)
         if dims == 2:
-            window = (far[1] + BLOCK_ROWS[dims]) * frame.cell_bytes
-            # One level has no use for rows that stay; several have short rows, twice as many as they work on at a time.
-            most = TILE_BYTES // (2 * BLOCK_ROWS[dims]) // frame.cell_bytes if levels == 1 else CACHE_BYTES // window // 2
+            window = far[1] + BLOCK_ROWS[dims]
+            if levels == 1:  # has no use for rows that stay
+                most = TILE_BYTES // (2 * BLOCK_ROWS[dims] * frame.cell_bytes)
+            else:  # the cache should hold twice what all levels work on at a time
+                most = CACHE_BYTES // (2 * window * frame.cell_bytes)
             parts = _count(n, max(least[2], most))
             row_bytes = (-(-n // parts) + 2 * far[2] * (parts > 1)) * frame.cell_bytes
             if levels == 1:
                 tall = TILE_BYTES // row_bytes
             else:
-                height = max(far[1] + BLOCK_ROWS[dims], CACHE_BYTES // row_bytes)
+                height = max(window, CACHE_BYTES // row_bytes)
         else:
             depth = far[0] + BLOCK_PLANES
             slab = depth * (BLOCK_ROWS[dims] + 2 * far[1]) * frame.cell_bytes
