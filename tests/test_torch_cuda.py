@@ -55,7 +55,12 @@ OPERATORS: dict[str, Callable[[Any], Any]] = {
     "field of diffusivity": lambda x: st.diffusion_step(
         x, 1.0, 0.1, operand(16, 12, seed=5, device=x.device).square() * 0.1
     ),
-}
+    "every array": lambda x: st.diffuse_convect_step(
+        x, 1.0, 0.01, operand(16, 12, seed=5, device=x.device) ** 2, 
+        velocity=(operand(16, 12, seed=6, device=x.device),) * 2, source=operand(16, 12, seed=7, device=x.device),
+        mask=operand(16, 12, seed=8, device=x.device) > -1.5,
+    ),
+}  # fmt: skip
 # What the plain pipelines run, which cannot be captured.
 PLAIN: dict[str, Callable[[Any], Any]] = {
     "resample": lambda x: st.fourier_resample(x, (18, 20)),

@@ -11,9 +11,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import spectralops as so  # noqa: E402
 from spectralops import _arrays, _device, _dispatch  # noqa: E402
 from spectralops._plain import spectral as plain  # noqa: E402
 from spectralops.errors import UnsupportedError  # noqa: E402
+from spectralops.torch import _step_arguments  # noqa: E402
 
 
 class Context:
@@ -177,3 +179,21 @@ def test_torch_rounds_results_that_are_stored_in_16_bits() -> None:
     assert _arrays.rounded(torch.tensor([1.0]), "bfloat16").dtype is torch.bfloat16
     x = torch.tensor([1.0])
     assert _arrays.rounded(x, "float32") is x
+
+
+def test_torch_steps_pass_their_arrays_in_the_order_of_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr(_step_arguments, "straight", lambda found, tensors, *options: seen.extend(tensors))
+    u = SimpleNamespace(device=SimpleNamespace(type="cuda"))
+    names = ("nu", "velocity[0]", "velocity[1]", "source", "mask")
+    arrays = {name: torch.full((5, 6), float(j)) for j, name in enumerate(names)}
+    options = {"mask": arrays["mask"], "steps": 2, "source": arrays["source"], "scheme": "central", "form": "advective"}
+    options["velocity"] = (arrays["velocity[0]"], arrays["velocity[1]"])
+    _step_arguments.straightly("diffuse_convect_step", u, (1.0, 0.1, arrays["nu"]), options)
+    assert [float(x.mean()) for x in seen[1:]] == [0.0, 1.0, 2.0, 3.0, 4.0]
+    field = _arrays.ArraySpec((5, 6), "float64")
+    plan = so.plan_diffuse_convect_step(
+        (5, 6), "float64", 1.0, 0.1, field, velocity=(field, field), source=field,
+        mask=_arrays.ArraySpec((5, 6), "bool"), device="cuda",
+    )  # fmt: skip
+    assert tuple(operand.name for operand in plan.operands) == ("u", *names)

@@ -118,8 +118,8 @@ def straightly(op: str, u: Tensor, arguments: tuple[Any, ...], options: dict[str
         return None
     arrays: list[Tensor] = []
     arguments = _places(arguments, arrays)
-    for name in options:
-        if name in ("source", "mask", "velocity") and options[name] is not None:
+    for name in ("velocity", "source", "mask"):  # the order of a plan's operands
+        if options.get(name) is not None:
             options = options | {name: _places(options[name], arrays)}
     if arrays and (u.device.type == "cpu" or not all(x.ndim for x in arrays)):
         return None
