@@ -38,8 +38,6 @@ SPILLS = {
     "march_volume<float, 4, 3, 16, 2,": 400,
     # An address or two of the many that a cell's neighbours in three dimensions have.
     "stage<": 64,
-    # Sixteen bytes of a transform of few points by many others.
-    "rows_forward<double, double, SPLIT, 9, 0, BARE, 6, 21, Chirp": 16,
 }
 GAUSSIAN = so.transfer.gaussian(1.0)
 WALLS = (so.Dirichlet(0.5), (so.Neumann(0.25), so.Hold()))

@@ -117,7 +117,7 @@ def test_only_the_named_instantiation_is_compiled_and_only_once(folder, cupy: Si
         {"options": ("-DINDEX_T=long long",)},
         {"file": "base.cuh"},
         {"shared": module.STATIC_SHARED_BYTES + 1},
-        {"shared": module.MUCH_SHARED_BYTES + 1},
+        {"crowded": True},
         {"cooperative": True},
     ],
     ids=str,
@@ -159,9 +159,11 @@ def test_much_shared_memory_is_asked_for(folder, cupy: SimpleNamespace, shared: 
     assert module.function(kernel, 0, 99).max_dynamic_shared_size_bytes == limit
 
 
-@pytest.mark.parametrize(("shared", "percent"), [(module.MUCH_SHARED_BYTES, None), (module.MUCH_SHARED_BYTES + 1, 100)])
-def test_blocks_of_much_shared_memory_want_all_of_it(folder, cupy: SimpleNamespace, shared: int, percent: int) -> None:
-    kernel = Kernel("tiny.cu", "tiny<float>", (1,), (32,), shared)
+@pytest.mark.parametrize(("crowded", "percent"), [(False, None), (True, 100)])
+def test_crowded_multiprocessors_want_all_shared_memory(
+    folder, cupy: SimpleNamespace, crowded: bool, percent: int | None
+) -> None:
+    kernel = Kernel("tiny.cu", "tiny<float>", (1,), (32,), crowded=crowded)
     assert getattr(module.function(kernel, 0, 99), "preferred_shared_memory_carveout", None) == percent
 
 

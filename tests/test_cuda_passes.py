@@ -45,7 +45,7 @@ def test_passes_of_lengths_that_have_none() -> None:
 
 
 def test_other_lengths_are_convolutions() -> None:
-    assert passes(17, 4) == Chirp(17, Passes((6, 6), 6, 1))
+    assert passes(17, 4) == Chirp(17, Passes((6, 8), 8, 1))
     assert passes(17, 4, 16, True) is None, "an odd number of points does not pair up"
     even = passes(34, 4, 16, True)
     assert isinstance(even, Chirp)

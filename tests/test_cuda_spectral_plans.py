@@ -71,7 +71,7 @@ def test_filters_that_kernels_do_not_cover_run_on_cupy(shape, options, reason) -
             "runs: 2 kernels for some lines at a time: even and odd wavenumbers of a line in two blocks, forward, "
             "product and inverse in registers and shared memory, radices 8*16*16*4; their sums and differences\n",
         ),
-        (lambda: filter_plan((34, 17)), "radices 34 as a convolution of 6*12 x 17 as a convolution of 6*6\n"),
+        (lambda: filter_plan((34, 17)), "radices 34 as a convolution of 4*5*4 x 17 as a convolution of 6*8\n"),
         (
             lambda: filter_plan((4, 7, 8)),
             "; real rows one by one, half of their spectrum in a workspace; radices 7 x 4*2",

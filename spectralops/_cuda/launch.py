@@ -40,6 +40,9 @@ class Kernel:
         Compiler options beyond :data:`module.OPTIONS`.
     cooperative : bool
         Whether all blocks must run at once, since they wait for one another.
+    crowded : bool
+        Whether the first-level cache gives up all that it can spare, so that as many blocks as fit share a
+        multiprocessor: left to itself, the driver may run fewer.
     """
 
     file: str
@@ -49,6 +52,7 @@ class Kernel:
     shared: int = 0
     options: tuple[str, ...] = ()
     cooperative: bool = False
+    crowded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

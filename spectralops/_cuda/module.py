@@ -31,6 +31,8 @@ class Kernel(Protocol):
     def shared(self) -> int: ...
     @property
     def cooperative(self) -> bool: ...
+    @property
+    def crowded(self) -> bool: ...
 
 
 KERNELS = Path(__file__).parent / "kernels"
@@ -38,9 +40,6 @@ INCLUDE = re.compile(r'^[ \t]*#include "([\w.]+)"[ \t]*$', re.MULTILINE)
 OPTIONS = ("--std=c++17", "--device-as-default-execution-space")
 # A block may use more than this only after its function has been told so.
 STATIC_SHARED_BYTES = 48 * 1024
-# Blocks that use more than this want all that the first-level cache can spare: left to itself, the driver runs fewer of
-# them at a time than fit.
-MUCH_SHARED_BYTES = 64 * 1024
 # Functions kept; a program uses a handful per operator, shape and dtype.
 CAPACITY = 512
 
@@ -69,7 +68,7 @@ def function(kernel: Kernel, device: int, shared_limit: int) -> Any:
     """The compiled function of a kernel on the current CUDA device, compiled at most once even by many threads."""
     key = (
         device, kernel.file, kernel.name, kernel.options, kernel.shared > STATIC_SHARED_BYTES,
-        kernel.shared > MUCH_SHARED_BYTES, kernel.cooperative,
+        kernel.cooperative, kernel.crowded,
     )  # fmt: skip
     found = _kept(key)
     if found is not None:
@@ -120,7 +119,7 @@ def _compile(kernel: Kernel, shared_limit: int) -> Any:
     found = module.get_function(kernel.name)
     if kernel.shared > STATIC_SHARED_BYTES:
         found.max_dynamic_shared_size_bytes = shared_limit - found.shared_size_bytes
-    if kernel.shared > MUCH_SHARED_BYTES:
+    if kernel.crowded:
         found.preferred_shared_memory_carveout = 100
     return found
 

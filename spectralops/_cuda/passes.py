@@ -31,6 +31,8 @@ LOAD = 8.0
 EASE = 8.0
 SHORT = 12.0
 MIRROR = 30.0
+# What the lengths of chirps' convolutions are multiples of, where they are longer.
+CHIRP_STEP = 16
 # Points of a thread up to which that pays.
 MOST_HELD = 16
 # Transforms within a warp from this length on do with so few passes what shorter ones do with fewer points a thread.
@@ -199,8 +201,12 @@ def passes(
     if factors(n) is not None:
         found = _cheapest(n, itemsize, stride, pairs, most_threads, mirrored)
         return None if found is None else found[1]
-    # The shortest lengths that the convolution fits into, of which one may be cheaper than those before it.
-    lengths = itertools.islice((m for m in itertools.count(2 * n - 1) if max(factors(m) or (7,)) <= 5), 4)
+    # The shortest lengths that the convolution fits into, of which one may be cheaper than those before it. Transforms
+    # of odd lengths, and of those with few factors of two, waste more than the points they save.
+    step = CHIRP_STEP if n >= CHIRP_STEP else 2
+    lengths = itertools.islice(
+        (m for m in itertools.count(-(-(2 * n - 1) // step) * step, step) if max(factors(m) or (7,)) <= 5), 4
+    )
     inner = [(m, _cheapest(m, itemsize, stride, pairs, most_threads, False)) for m in lengths]
     ways = [(m * found[0], found[1]) for m, found in inner if found is not None]
     return Chirp(n, min(ways, key=lambda way: way[0])[1]) if ways else None

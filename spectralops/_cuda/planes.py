@@ -94,7 +94,7 @@ def plane_kernel(
     """`planes_forward` or `planes_inverse` with these wavenumbers of a column, how many and from which on."""
     blocks = plane.blocks(shared_bytes)
     template = f"{real}, {plane.kept}, {kept[0]}, {kept[1]}, {plane.threads}, {blocks}, {plane.passes}"
-    return Kernel(FILE, f"{name}<{template}>", (planes,), (plane.threads,), plane.shared, options)
+    return Kernel(FILE, f"{name}<{template}>", (planes,), (plane.threads,), plane.shared, options, crowded=True)
 
 
 def filter_kernel(
@@ -102,4 +102,4 @@ def filter_kernel(
 ) -> Kernel:
     """Both axes forward, the product, and back."""
     template = f"{real}, {plane.threads}, {plane.blocks(shared_bytes)}, {plane.passes}{factors}"
-    return Kernel(FILE, f"planes_filter<{template}>", (planes,), (plane.threads,), plane.shared, options)
+    return Kernel(FILE, f"planes_filter<{template}>", (planes,), (plane.threads,), plane.shared, options, crowded=True)
