@@ -388,3 +388,42 @@ def test_jax_on_a_device(name: str) -> None:
         here = gradient(*[jnp.asarray(np.asarray(x)) for x in inputs])
     for got, right in zip(there, here, strict=True):
         np.testing.assert_allclose(np.asarray(got), np.asarray(right), rtol=1e-8, atol=1e-9)
+
+
+def test_jax_callback_on_a_device_uses_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a stand-in for CuPy: which device and stream become current, and what the plan is given."""
+    import contextlib
+    import sys
+    from types import SimpleNamespace
+
+    entered: list[Any] = []
+    calls: list[Any] = []
+
+    @contextlib.contextmanager
+    def context(what: Any):
+        entered.append(what)
+        yield
+
+    fake = SimpleNamespace(
+        cuda=SimpleNamespace(
+            Device=lambda index: context(("device", index)),
+            Stream=SimpleNamespace(from_external=lambda stream: context(("stream", stream.__cuda_stream__()))),
+            UnownedMemory=lambda *a: a, MemoryPointer=lambda memory, offset: (memory, offset),
+            runtime=SimpleNamespace(getDevice=lambda: 3),
+        ),
+        ndarray=lambda shape, dtype, pointer: (shape, dtype, pointer),
+    )  # fmt: skip
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    monkeypatch.setattr(_calls, "_fill", lambda job, out, arrays, device: calls.append((out, arrays, device)))
+
+    def buffer(address: int) -> Any:
+        described = {"data": (address, False), "shape": (2, 3)}
+        return SimpleNamespace(
+            __cuda_array_interface__=described, __dlpack_device__=lambda: (2, 3), dtype=np.dtype("float32")
+        )
+
+    out, x = buffer(64), buffer(128)
+    _calls._buffer_callback("job")(SimpleNamespace(stream=17), out, x)
+    assert entered == [("device", 3), ("stream", (0, 17))]
+    array = lambda of, address: ((2, 3), np.dtype("float32"), ((address, 24, of, 3), 0))  # noqa: E731
+    assert calls == [(array(out, 64), [array(x, 128)], "cuda")]

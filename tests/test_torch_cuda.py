@@ -56,7 +56,7 @@ OPERATORS: dict[str, Callable[[Any], Any]] = {
         x, 1.0, 0.1, operand(16, 12, seed=5, device=x.device).square() * 0.1
     ),
     "every array": lambda x: st.diffuse_convect_step(
-        x, 1.0, 0.01, operand(16, 12, seed=5, device=x.device) ** 2, 
+        x, 1.0, 0.01, operand(16, 12, seed=5, device=x.device) ** 2,
         velocity=(operand(16, 12, seed=6, device=x.device),) * 2, source=operand(16, 12, seed=7, device=x.device),
         mask=operand(16, 12, seed=8, device=x.device) > -1.5,
     ),
