@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spectralops._cpu.vector.choice import refusal as _refusal
+from spectralops._compiler import unavailable
+from spectralops._cpu.vector.choice import filter_refusal
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral_steps import SpectralAdvance
@@ -24,7 +25,7 @@ def refusal(spectral: SpectralAdvance, dtype: str) -> str:
     if spectral.instances:
         return "the vector engine filters a batch with the same factors, and nu differs between instances"
     batch = int(np.prod(spectral.shape)) // int(np.prod(spectral.sizes))
-    return _refusal(spectral.sizes, batch, dtype)
+    return unavailable() or filter_refusal(spectral.sizes, batch, dtype)
 
 
 def advance(plan: StepPlan, u: Array, *fields: Array, out: Array, workers: int) -> None:
