@@ -496,22 +496,42 @@ def test_weights_are_exact_for_quadratics(rng, lat) -> None:
         np.testing.assert_allclose(found[2:-2], faces[4:-4] ** 2, atol=1e-12)
 
 
-@pytest.mark.parametrize("case", ["poles", "half-cells", "region"])
-def test_loops_of_the_kernels(rng, monkeypatch, case) -> None:
-    """Run by Python they do what they do when compiled."""
-    pytest.importorskip("numba")
+def far_winds(rng, case):
+    """A field of few cells, winds that cross some of them in 2000 s, and a sea."""
+    if case == "walls":
+        x = xr.DataArray(rng.random((4, 14)), {"y": np.arange(4.0), "x": np.arange(14.0)}, ("y", "x"))
+        # Within the step no cell is emptied, though in the middle three cross a face.
+        ramp = 2.2e-4 * np.minimum(np.arange(14), 13 - np.arange(14)) * np.array([[1.0], [-1.0], [0.4], [0.1]])
+        return x, x.copy(data=ramp), 0 * x, x > -1
     x = noise(rng, LATITUDES[case])[::4, ::4] if case == "region" else noise(rng, LATITUDES[case])[::3, ::4]
-    sea = x > -1
-    sea[1, 2] = False
     u, v = storm(rng, x)
+    turning = R * np.cos(np.deg2rad(x.lat)) * math.radians(30) * 1.3 / 2000
+    sea = x > -1
+    if case == "region":
+        sea[1, 2] = False
+        turning = 0 * turning
+    return x, u + turning, 0.2 * v, sea
+
+
+@pytest.mark.parametrize("case", ["poles", "half-cells", "region", "walls"])
+def test_loops_of_the_kernels(rng, monkeypatch, case) -> None:
+    """Run by Python they do what they do when compiled, and arrays of any library too."""
+    pytest.importorskip("numba")
+    x, u, v, sea = far_winds(rng, case)
     for limiter in ("none", "positive", "monotone"):
         options = {"limiter": limiter, "mask": sea, "dt": 4000.0, "steps": 2}
-        expected = sx.advect_diffuse(x, u, 0.2 * v, **options)
+        expected = sx.advect_diffuse(x, u, v, **options)
         with monkeypatch.context() as patch:
             called = run_as_python(patch, "sweeps")
-            found = sx.advect_diffuse(x, u, 0.2 * v, **options)
+            found = sx.advect_diffuse(x, u, v, **options)
         assert {"sweep_rows", "sweep_columns"} <= set(called)
         np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-14)
+        with monkeypatch.context() as patch:
+            patch.setenv("SPECTRALOPS_NUMBA", "0")
+            plain = sx.advect_diffuse(x, u, v, **options)
+        np.testing.assert_allclose(plain, expected, rtol=1e-13, atol=1e-13)
+        if case == "walls":
+            assert float(found.sum()) == pytest.approx(float(x.sum()), rel=1e-13)
 
 
 @pytest.mark.parametrize("kind", [Tridiagonal, Cyclic])
