@@ -12,7 +12,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import spectralops as so  # noqa: E402
+import spectralops.spectral  # noqa: E402
 from spectralops import _arrays, _device, _dispatch  # noqa: E402
+from spectralops import torch as st  # noqa: E402
 from spectralops._plain import spectral as plain  # noqa: E402
 from spectralops.errors import UnsupportedError  # noqa: E402
 from spectralops.torch import _step_arguments  # noqa: E402
@@ -197,3 +199,26 @@ def test_torch_steps_pass_their_arrays_in_the_order_of_the_plan(monkeypatch: pyt
         mask=_arrays.ArraySpec((5, 6), "bool"), device="cuda",
     )  # fmt: skip
     assert tuple(operand.name for operand in plan.operands) == ("u", *names)
+
+
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_torch_finds_plans_whatever_the_sequence(kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, w = torch.zeros(1, 2, 8), torch.zeros(2, 2, 3, 2)
+    expected = st.spectral_conv(x, w, out_shape=(6,)), st.fourier_resample(x, (6,), axes=-1)
+    monkeypatch.setattr(spectralops.spectral, "spectral_conv", None)
+    monkeypatch.setattr(spectralops.spectral, "fourier_resample", None)
+    found = st.spectral_conv(x, w, out_shape=kind([6])), st.fourier_resample(x, kind([6]), axes=-1)
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def test_torch_plans_are_not_found_by_numbers_of_another_type() -> None:
+    x = torch.zeros(2, 8)
+    st.fourier_resample(x, (6,), axes=(1,))
+    with pytest.raises(TypeError, match="axes"):
+        st.fourier_resample(x, (6,), axes=(1.0,))
+
+
+def test_torch_needs_tensors_of_one_device() -> None:
+    meta = torch.zeros(2, 2, 3, 2, device="meta")
+    with pytest.raises(TypeError, match="spectral_conv: weight is a"):
+        st.spectral_conv(torch.zeros(1, 2, 8), meta)

@@ -83,6 +83,7 @@ def fourier_resample(
     [10000.0, 7071.0, 0.0, -7071.0, -10000.0, -7071.0, 0.0, 7071.0]
     """
     tensor(OP, "x", x)
+    shape = tuple(shape) if type(shape) is list else shape  # plans are found by values with a hash
     if not recorded(x):
         if workers is None and (y := straight(_plan, (x,), shape, axes, backend)) is not None:
             return y

@@ -109,6 +109,7 @@ def spectral_conv(
     """
     tensor(OP, "x", x)
     tensor(OP, "weight", weight)
+    out_shape = tuple(out_shape) if type(out_shape) is list else out_shape  # plans are found by values with a hash
     if not recorded(x, weight):
         if workers is None and (y := straight(_plan, (x, weight), depthwise, out_shape, axes, backend)) is not None:
             return y

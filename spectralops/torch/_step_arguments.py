@@ -41,7 +41,7 @@ def _mapped(value: Any, change: Callable[[Tensor], Any]) -> Any:
     return value
 
 
-def filled(value: Any, place: type, arrays: Sequence[Any]) -> Any:
+def filled(value: Any, place: Any, arrays: Sequence[Any]) -> Any:
     """Arguments with arrays, or what else there is of each, in the places that stand for them."""
     if type(value) is place:
         return arrays[value.number]
