@@ -41,7 +41,9 @@ RADICES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 18)
 # Threads of a multiprocessor that the geometry aims at, by bytes of a number, which take up registers.
 RESIDENT = {4: 1024, 8: 384}
 # Spectra of a slice of the tiles of a convolution over channels.
-SPACE_BYTES = 512 * 2**20
+SPACE_BYTES = 768 * 2**20
+# Shorter lines are quicker as complex ones without imaginary part than packed and told apart.
+LEAST_HALF = 4096
 # What a block takes of shared memory beyond its own.
 RESERVED_BYTES = 1024
 MULTIPROCESSOR_BYTES = 228 * 1024
@@ -154,20 +156,20 @@ def tiles_of(task: Problem, lengths: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def is_half(task: Problem, lengths: tuple[int, ...]) -> bool:
-    """Whether one real tile is transformed as half as many complex numbers, neighbours along the last axis."""
+    """Whether a real line of one tile is transformed as half as many complex numbers."""
     return (
-        task.inputs == 1
+        len(lengths) == 1
         and not any(task.is_complex)
-        and task.dense == task.out
-        and math.prod(tiles_of(task, lengths)) == 1
-        and lengths[-1] % 2 == 0
-        and bool(radices(lengths[-1] // 2, 3 - len(lengths)))
+        and tiles_of(task, lengths) == (1,)
+        and lengths[0] % 2 == 0
+        and lengths[0] >= LEAST_HALF
+        and bool(radices(lengths[0] // 2, 2))
     )
 
 
 def shape_of(task: Problem, lengths: tuple[int, ...]) -> Geometry:
     """The geometry of a problem's transforms."""
-    return geometry((*lengths[:-1], lengths[-1] // 2) if is_half(task, lengths) else lengths, task.itemsize)
+    return geometry((lengths[0] // 2,) if is_half(task, lengths) else lengths, task.itemsize)
 
 
 class _Builder:
@@ -188,9 +190,7 @@ class _Builder:
         self.together = 1 if task.is_complex[0] else 2
         self.transforms = -(-math.prod(self.tiles) // self.together)
         self.half = is_half(task, lengths)
-        self.family = ("half_tile" if self.half else "tile") if d == 2 else "half" if self.half else "line"
-        # Coefficients of a kernel; those of the last axis' Nyquist wavenumber stand behind the others.
-        self.stored_points = self.each.points + (self.each.points // (lengths[-1] // 2) if self.half else 0)
+        self.family = "half" if self.half else "tile" if d == 2 else "line"
         arguments = np.zeros(1, TILE)
         for name in PAIRS:
             value = getattr(self if name in ("step", "tiles") else task, name)
@@ -210,8 +210,6 @@ class _Builder:
         self.point_bytes = 2 * task.itemsize
         strided = "true" if task.dense != task.out else "false"
         self.stored = f"{task.activation}, {strided}, {self.step[-1]}"
-        if self.half:
-            self.stored = f"{task.activation}, {-(-self.step[-1] // 2)}"
 
     def kernel(self, name: str, template: str, blocks: int) -> Kernel:
         """A launch of so many transforms."""
@@ -237,12 +235,12 @@ class _Builder:
     def factors(self) -> list[np.ndarray[Any, Any]]:
         """Twiddle factors along each axis, and those that tell packed lines apart."""
         tables = [table(order) for order in self.each.orders]
-        n = math.prod(self.each.orders[-1])
+        n = self.each.points
         return [*tables, np.exp(-1j * np.pi * np.arange(n // 2 + 1) / n)] if self.half else tables
 
     def aligned(self, transforms: int) -> int:
         """Bytes of so many spectra."""
-        return -(-transforms * self.stored_points * self.point_bytes // ALIGNMENT) * ALIGNMENT
+        return -(-transforms * (self.each.points + self.half) * self.point_bytes // ALIGNMENT) * ALIGNMENT
 
     def planes(self) -> int:
         """A kernel for each plane."""
@@ -254,8 +252,7 @@ class _Builder:
             self.program.add(self.kernel("filter", template, task.planes * self.transforms), *arrays)
             return space
         kernel = self.kernel("filter", f"{template}, {self.stored}", task.planes * self.transforms)
-        last = len(arrays)
-        self.program.add(kernel, *arrays, self.finish, inner={(last, word): at for word, at in self.inner.items()})
+        self.program.add(kernel, *arrays, self.finish, inner={(6, word): at for word, at in self.inner.items()})
         return space
 
     def channels(self, device: Device) -> int:

@@ -24,13 +24,14 @@ PLANE_TAP = 0.04e-12  # one multiply-add of the kernel for planes
 CHANNEL_TAP = 0.06e-12  # one of the kernel for channels
 ANY_TAP = 1.0e-12  # one of the kernel that takes all options
 WORK = 0.107e-12  # one operation on one complex number of a tile there and back
-LINE_WORK = 0.15e-12  # the same for one axis
-ALONE = 1.22  # times that where a block has a multiprocessor to itself
+LINE_WORK = 0.17e-12  # the same for one axis
+CROWD = {1: 1.22, 2: 1.08}  # times that where few blocks share a multiprocessor
 TRANSFORM = 1.5e-9  # one tile, whatever its size
 MIX = 0.04e-12  # one multiply-add of the sums over channels
+SLICE = 0.15  # of the sums' time for each slice but the first that the tiles are cut into
 # Operations on each number that a prime factor of the length takes, twiddle factors included.
 OPERATIONS = {2: 3.4, 3: 7.3, 5: 10.4, 7: 12.9}
-UNPACK = 12.0  # those that tell a real line apart of which neighbours are one complex number
+UNPACK = 38.0  # those that tell a real line apart of which neighbours are one complex number
 BESIDE = 25.0  # those along the other axis of a usual tile
 CUFFT = "cupy"  # engine of the estimate for cuFFT
 CUFFT_CALL = 100e-6  # the launches of a pipeline of cuFFT
@@ -39,6 +40,8 @@ CUFFT_BYTES = 30  # bytes that such a pipeline moves for each byte of the transf
 # What the kernels take, and what they unroll.
 MOST_AXES = 3
 LONGEST, MOST_TAPS, MOST_CHANNEL_TAPS = 11, 121, 25
+LEAST_HALF = 4096
+SPACE_BYTES = 768 * 2**20
 # Shared memory that the runtime keeps, and that of a multiprocessor.
 RESERVED_BYTES, MULTIPROCESSOR_BYTES = 1024, 228 * 1024
 
@@ -146,9 +149,8 @@ class DeviceSums:
         if held != lengths:
             operations += UNPACK
         each = (WORK if len(lengths) > 1 else LINE_WORK) * self.width * points * operations
-        if 2 * self._bytes(lengths) > MULTIPROCESSOR_BYTES - 2 * RESERVED_BYTES:
-            each *= ALONE
-        each += TRANSFORM
+        fitting = MULTIPROCESSOR_BYTES // (self._bytes(lengths) + RESERVED_BYTES)
+        each = each * CROWD.get(fitting, 1.0) + TRANSFORM
         moved = BYTE * HIDDEN * 8 * self.width * self.planes * math.prod(self.result)
         read, written = self.images * transforms, self.planes * transforms
         if self.inputs == 1:
@@ -156,7 +158,8 @@ class DeviceSums:
         count = read + written + self.kernels
         spectra = BYTE * 2 * 8 * self.width * points * count
         sums = 4 * MIX * self.width * written * self.inputs * points
-        return 4 * LAUNCH + moved + spectra + each * count / 2 + sums
+        slices = -(-8 * self.width * points * (read + written) // SPACE_BYTES)
+        return 4 * LAUNCH + moved + each * count / 2 + (spectra + sums) * (1 + SLICE * (slices - 1))
 
     def cufft(self) -> Cost:
         """One transform for everything by cuFFT, roughly; not among what kernels do."""
@@ -167,14 +170,10 @@ class DeviceSums:
         return Cost("fft", (), 0, CUFFT_CALL + BYTE * moved + sums, CUFFT)
 
     def _held(self, lengths: tuple[int, ...]) -> tuple[int, ...]:
-        """Complex numbers of a tile: half as many for one real tile, of which neighbours are one complex number."""
-        alone = (
-            self._tiles(lengths) == 1 and self.inputs == 1 and not any(self.is_complex) and self.dense == self.result
-        )
-        half = lengths[-1] // 2
-        if not alone or lengths[-1] % 2 or (len(lengths) > 1 and half not in TILE_LENGTHS):
+        """Complex numbers of a tile: half as many for one long real line, neighbours being one complex number."""
+        if len(lengths) > 1 or any(self.is_complex) or lengths[0] % 2 or lengths[0] < LEAST_HALF:
             return lengths
-        return (*lengths[:-1], half)
+        return (lengths[0] // 2,) if self._tiles(lengths) == 1 else lengths
 
     def _bytes(self, lengths: tuple[int, ...]) -> int:
         """Shared memory of a block."""

@@ -5,7 +5,6 @@
 //   tile_forward   images -> spectra             tile_inverse   spectra, mixed over channels -> results
 //   line_spectra, line_filter                    the same for one axis
 //   half_spectra, half_filter                    for one real line: neighbours as one complex number
-//   half_tile_spectra, half_tile_filter          for one real tile in the same way
 //
 // Forward transforms decimate in frequency, inverse ones in time, both in place: spectra stand in the order of reversed
 // digits, kernels' and images' alike, so that nothing is ever put in order. Two real tiles of one image are the real and
@@ -501,117 +500,6 @@ __global__ __launch_bounds__(THREADS, BLOCKS) void tile_inverse(
   const Finish<V, ACTIVATION> finish(f, plane);
   tile.template backwards<KEEP>([&](int r, int c) {
     return Writer<V, STRIDED, 0, Block::JUMP, Finish<V, ACTIVATION>>(places, out, a, finish, r, c);
-  });
-}
-
-// ---- two axes, one real tile: columns 2 c and 2 c + 1 as one complex one
-
-template <typename T, int BEYOND, int JUMP>
-struct HalfReader {
-  const T* image;
-  index_t row, height, width, cells[2];
-  T fill;
-
-  SOPS_DEVICE HalfReader(const T* x, const TileArguments& a, int r, int c)
-      : image(x), row(r - (index_t)a.before[0]), height((index_t)a.size[0]), width((index_t)a.size[1]),
-        fill((T)a.fill[0]) {
-    for (int u = 0; u < 2; ++u) cells[u] = cell_at<BEYOND>(2 * c + u - (index_t)a.before[1], width);
-  }
-  SOPS_DEVICE Complex<T> operator()(int q) const {
-    const index_t cell = cell_at<BEYOND>(row + q * JUMP, height);
-    const T* at = image + (cell < 0 ? 0 : cell) * width;
-    return {cell < 0 || cells[0] < 0 ? fill : at[cells[0]], cell < 0 || cells[1] < 0 ? fill : at[cells[1]]};
-  }
-};
-template <typename T, int JUMP, typename F>
-struct HalfWriter {
-  T* at;
-  index_t width;
-  int row, height, columns;
-  const F& finish;
-
-  SOPS_DEVICE HalfWriter(T* out, const TileArguments& a, const F& f, int r, int c)
-      : at(out + r * a.out[1] + 2 * c), width((index_t)a.out[1]), row(r), height((int)a.out[0]),
-        columns((int)a.out[1] - 2 * c), finish(f) {}
-  SOPS_DEVICE void operator()(int q, Complex<T> value) const {
-    if (row + q * JUMP >= height) return;
-    T* to = at + q * JUMP * width;
-    if (columns > 0) to[0] = finish(value.re);
-    if (columns > 1) to[1] = finish(value.im);
-  }
-};
-
-// f(k, a, b, place of a, place of b) for the pairs of coefficients of a packed tile; k along the rows. Places as in `turn`.
-template <typename Block, typename Rows, typename Columns, int THREADS, typename F>
-SOPS_DEVICE void tile_pairs(const Block& tile, F&& f) {
-  constexpr int ROWS = Block::ROWS, N = Block::COLUMNS;
-#pragma unroll 1
-  for (int w = threadIdx.x; w < ROWS * (N / 2 + 1); w += THREADS) {
-    const int r = w % ROWS, k = w / ROWS, m = wavenumber_at<Columns>(r);
-    const int other = place_of<Columns>(m == 0 ? 0 : ROWS - m);
-    if ((k == 0 || 2 * k == N) && other < r) continue;
-    const int c = place_of<Rows>(k), mirror = place_of<Rows>(k == 0 ? 0 : N - k);
-    f(k, tile.at[r * Block::PITCH + c], tile.at[other * Block::PITCH + mirror], c * ROWS + r, mirror * ROWS + other);
-  }
-}
-
-// Spectra of POINTS coefficients, and those of the Nyquist wavenumber along the rows.
-template <typename T, int THREADS, int BLOCKS, typename ColumnRs, typename RowRs>
-__global__ __launch_bounds__(THREADS, BLOCKS) void half_tile_spectra(
-    const T* __restrict__ taps, Complex<T>* __restrict__ spectra, const Complex<T>* __restrict__ columns,
-    const Complex<T>* __restrict__ rows, const Complex<T>* __restrict__ roots, TapsArguments a) {
-  using Block = Tile<T, THREADS, ColumnRs, RowRs>;
-  const Block tile(shared_memory<T>(), columns, rows);
-  taps += (long long)blockIdx.x * (a.taps[0] * a.taps[1]);
-  spectra += (long long)blockIdx.x * (Block::POINTS + Block::ROWS);
-  const int full = (int)((a.taps[1] - 1) * a.dilation[1]) / 2 + 1;
-  tile.template forwards<-1, false>(full, [&](int r, int c) {
-    return [&taps, &a, r, c](int q) {
-      const int i = r + q * Block::JUMP;
-      return Complex<T>{tap_at(taps, a, i, 2 * c), tap_at(taps, a, i, 2 * c + 1)};
-    };
-  });
-  tile.template turn<true, true>([&](auto& v, int) { forward<RowRs, Block::LAST, -1>(v, tile.rows, 0); });
-  __syncthreads();
-  tile_pairs<Block, RowRs, ColumnRs, THREADS>(tile, [&](int k, Complex<T>& a1, Complex<T>& a2, int place, int other) {
-    Complex<T> low, high;
-    separate(a1, a2, roots[k], low, high);
-    spectra[place] = conj(low) * (T)(0.5 * a.scale);
-    spectra[k == 0 ? Block::POINTS + other : other] = high * (T)(0.5 * a.scale);
-  });
-}
-
-template <typename T, int BEYOND, int ACTIVATION, int KEEP, int THREADS, int BLOCKS, typename ColumnRs, typename RowRs>
-__global__ __launch_bounds__(THREADS, BLOCKS) void half_tile_filter(
-    const T* __restrict__ x, const Complex<T>* __restrict__ spectra, T* __restrict__ out,
-    const Complex<T>* __restrict__ columns, const Complex<T>* __restrict__ rows, const Complex<T>* __restrict__ roots,
-    TileArguments a, FinishArguments f) {
-  using Block = Tile<T, THREADS, ColumnRs, RowRs>;
-  const Block tile(shared_memory<T>(), columns, rows);
-  const unsigned plane = blockIdx.x;
-  x += image_of(a, plane) * (a.size[0] * a.size[1]);
-  spectra += kernel_of(a, plane) * (Block::POINTS + Block::ROWS);
-  out += plane * (a.out[0] * a.out[1]);
-  const bool zeros = BEYOND == FILL && a.fill[0] == 0;
-  const long long reach = (a.before[1] + a.size[1] + 1) / 2;
-  const int full = zeros && reach < Block::COLUMNS ? (int)reach : Block::COLUMNS;
-  tile.template forwards<-1, false>(full, [&](int r, int c) {
-    return HalfReader<T, BEYOND, Block::JUMP>(x, a, r, c);
-  });
-  tile.template turn<true, true>([&](auto& v, int) { forward<RowRs, Block::LAST, -1>(v, tile.rows, 0); });
-  __syncthreads();
-  tile_pairs<Block, RowRs, ColumnRs, THREADS>(tile, [&](int k, Complex<T>& a1, Complex<T>& a2, int place, int other) {
-    Complex<T> low, high, second;
-    separate(a1, a2, roots[k], low, high);
-    const Complex<T> h = spectra[place], g = spectra[k == 0 ? Block::POINTS + other : other];
-    join(low * h, times_conj(high, g), roots[k], a1, second);
-    if (place != other) a2 = second;
-  });
-  __syncthreads();
-  tile.template turn<true, true>([&](auto& v, int) { inverse<RowRs, Block::LAST>(v, tile.rows, 0); });
-  const Finish<T, ACTIVATION> finish(f, plane);
-  tile.template backwards<KEEP>([&](int r, int c) {
-    return HalfWriter<T, Block::JUMP, Finish<T, ACTIVATION>>(out, a, finish, r, c);
   });
 }
 
