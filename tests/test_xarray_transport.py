@@ -355,6 +355,18 @@ def test_what_comes_back(rng) -> None:
     assert sx.advect_diffuse(x, u, v, steps=0).equals(x)
 
 
+def test_half_precision_empty_batches_and_complex_numbers(rng) -> None:
+    x = noise(rng, LATITUDES["poles"])
+    u, v = rotation(x, 60)
+    half = sx.advect_diffuse(x.astype("float16"), u, v, steps=3)
+    assert half.dtype == "float16"
+    np.testing.assert_allclose(half, sx.advect_diffuse(x, u, v, steps=3), atol=2e-3)
+    none = sx.advect_diffuse(x.expand_dims(level=3)[:0], u, v, dt=600, steps=3)
+    assert none.shape == (0, 25, 48)
+    with pytest.raises(TypeError, match="advect_diffuse: x has dtype complex128, but must be real"):
+        sx.advect_diffuse(1j * x, u, v)
+
+
 def test_other_libraries(rng) -> None:
     strict = pytest.importorskip("array_api_strict")
     x = noise(rng, LATITUDES["poles"])

@@ -97,8 +97,9 @@ class Motion:
 
 
 class Spread:
-    """Diffusion over one step: implicit, along rows and then across, so that no cell is too small and no value leaves
-    the bounds of its neighbours (backward Euler, of first order in the step).
+    """Diffusion over one step, implicit along rows and then across them: backward Euler, of first order in the step.
+
+    No cell is too small for it, and no value leaves the bounds of its neighbours.
     """
 
     def __init__(self, rows: Rows, winds: Winds, amount: float, like: Any) -> None:

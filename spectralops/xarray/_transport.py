@@ -115,6 +115,8 @@ class Transport:
 
     def _bound(self, fluxes: Fluxes) -> float:
         out = fluxes.outflow(self.rows)
+        if 0 in out.shape:
+            return np.inf
         xp = compat.array_namespace(out)
         fastest = float(xp.max(out / device_array(self.rows.areas()[:, None], out)))
         if np.isnan(fastest):

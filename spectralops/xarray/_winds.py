@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +48,7 @@ def laid(x: Any, rows: Rows) -> Any:
         x = x[tuple(slice(0, 1) if n in others else slice(None) for n in range(x.ndim))]
     xp = compat.array_namespace(x)
     moved = xp.permute_dims(x, (*others, rows.y, rows.x))
-    return xp.reshape(moved, (-1, *moved.shape[-2:]))
+    return xp.reshape(moved, (math.prod(moved.shape[:-2]), *moved.shape[-2:]))
 
 
 def at_poles(q: Any, rows: Rows) -> Any:

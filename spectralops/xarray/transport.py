@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spectralops import _checks
+from spectralops import _arrays, _checks
 from spectralops._cpu.vector.remap import LIMITERS
 from spectralops.errors import UnsupportedError
 from spectralops.xarray._apply import applied, each_variable, regular, same_points
@@ -106,7 +106,7 @@ def advect_diffuse(
     Raises
     ------
     TypeError
-        If arrays are not labelled, or the mask is not of bool.
+        If arrays are not labelled, x is complex, or the mask is not of bool.
     ValueError
         If grids or units differ, a Dask array is given without dt, the winds have NaN at sea or do not cover the time.
     StabilityError
@@ -168,6 +168,8 @@ def advect_diffuse(
     def one(each: xr.DataArray) -> xr.DataArray:
         layout = grid_layout(each, dims, edges=edges, radius=radius, op=OP)
         rows = _rows(layout)
+        if _arrays.dtype_name(each.dtype).startswith("complex"):
+            raise TypeError(f"{OP}: x has dtype {each.dtype}, but must be real")
         if straight:
             _check_free(rows, mask is not None or skip)
         time, winds, seconds, begin = _winds(each, u, v, start)
