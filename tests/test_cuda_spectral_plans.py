@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -126,6 +127,14 @@ def test_kernels_refuse_what_they_do_not_cover() -> None:
     plan = so.plan_spectral_conv((1, 1, 20011), "float32", ArraySpec((1, 1, 2), "complex64"), device="cuda")
     with pytest.raises(UnsupportedError, match=message.replace("filter", "conv")):
         spectral_conv.algorithm(replace(plan, backend="cuda"))
+
+
+def test_what_fits_depends_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = replace(filter_plan((3, 2**17), axes=-1), backend="cuda")
+    assert spectral_filter.refusal(plan) == "length 131072 does not fit a block"
+    large = SimpleNamespace(device=lambda: launch.Device(0, 132, 512 * 1024))
+    monkeypatch.setattr(launch, "cuda_runner", large)
+    assert spectral_filter.refusal(plan) == ""
 
 
 def test_plans_that_have_kernels_are_passed_over_for_no_reason() -> None:

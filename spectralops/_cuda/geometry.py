@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -132,11 +131,9 @@ def present_shared_bytes() -> int:
     """Shared memory that a block may use on the current device; what it may use on all where there is none."""
     if launch.host_runner is not None:
         return launch.host_runner.device().shared_bytes
-    if "cupy" not in sys.modules:
-        return SHARED_BYTES
     try:
         return launch.cuda_runner.device().shared_bytes
-    except Exception:  # no device, or a driver too old for this CuPy
+    except Exception:  # no CuPy, no device, or a driver too old for this CuPy
         return SHARED_BYTES
 
 

@@ -203,7 +203,8 @@ struct Fft {
   // Whether a thread of a BLOCKED transform holds elements i and i + 1 for even i, and f(slot, slot of the next, i).
   template <int P>
   SOPS_CONSTEXPR static bool by_two() {
-    return (LAYOUT == BLOCKED || LAYOUT == PACKED) && P == FIELD && G::each(P) % 2 == 0 && G::butterflies(P) % 2 == 0;
+    const bool even = G::each(P) % 2 == 0 && G::butterflies(P) % 2 == 0;
+    return even && P == FIELD && (LAYOUT == BLOCKED || LAYOUT == PACKED);
   }
   template <int P, typename F>
   SOPS_DEVICE static void neighbours(int t, F&& f) {
@@ -283,7 +284,8 @@ struct Fft {
       for (int q = 0; q < R; ++q) u[q] = v[b * R + q];
       if constexpr (P > 0) {
         // The same for all of a thread's butterflies where possible, so that they are loaded once.
-        const Complex<T>* w = table + Rs::table(P) + (THREADS % S == 0 && !(LAYOUT != SPREAD && (P == FIELD || P == SPECTRAL)) ? t : j) % S;
+        constexpr bool SAME = THREADS % S == 0 && (LAYOUT == SPREAD || (P != FIELD && P != SPECTRAL));
+        const Complex<T>* w = table + Rs::table(P) + (SAME ? t : j) % S;
         if constexpr (SCALED && P == 1) u[0] = u[0] * scale;
 #pragma unroll
         for (int q = 1; q < R; ++q) u[q] = SIGN < 0 ? u[q] * w[(q - 1) * S] : times_conj(u[q], w[(q - 1) * S]);

@@ -99,7 +99,8 @@ struct Filter {
   }
 };
 
-// Filters the transform Z of a real line of 2 N values, neighbours as one complex number, at k and N - k (one slot each; the same one where k = N - k mod N).
+// Filters the transform Z of a real line of 2 N values, neighbours as one complex number, at k and N - k: one number each,
+// the same one where k = N - k modulo N.
 // With S = H_k + conj(H_(N-k)), D = H_k - conj(H_(N-k)) and the angle a = pi k / N that tells even samples from odd ones,
 //   Z_k <- (S - D sin a) Z_k + i D cos a conj(Z_(N-k)),
 // which is twice what the filtered line has.

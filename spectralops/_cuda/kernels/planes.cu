@@ -49,8 +49,7 @@ struct Plane {
   static constexpr int W = Rows::N, H = Columns::N, PAIRS_OF_ROWS = H / 2;
   static constexpr int AT_ONCE = THREADS / ROW_THREADS, COLUMNS_AT_ONCE = THREADS / COLUMN_THREADS;
   static constexpr int ROW_PADDED = larger(Rows::G::padded(), RowsBack::G::padded());
-  static constexpr int ROW_ROOM =
-      room_of<T>(ROW_PADDED, ROW_THREADS);
+  static constexpr int ROW_ROOM = room_of<T>(ROW_PADDED, ROW_THREADS);
   static constexpr int COLUMN_ROOM =
       room_of<T>(larger(Columns::G::padded(), ColumnsBack::G::padded()), COLUMN_THREADS);
   static_assert(Rows::WITHIN_WARP && Columns::WITHIN_WARP && H % 2 == 0, "warps keep to themselves");
@@ -143,8 +142,8 @@ struct Window {
     else return rows + at(P::PAIRS_OF_ROWS) + group * P::COLUMN_ROOM;
   }
 
-  // f(first wavenumber of this warp, own wavenumber, whether no other thread has it, number of the group, thread of it):
-  // every column with KEPT of them in all. Lanes without a column of their own do as the last one does.
+  // f(wavenumber, whether it is this group's own, number of the group, thread of it) for all KEPT columns. Groups without
+  // one of their own do what the last one's does, in a warp where that is computed anyhow.
   template <typename F>
   SOPS_DEVICE static void columns(F&& f) {
     const int t = threadIdx.x % COLUMN_THREADS, group = threadIdx.x / COLUMN_THREADS;
@@ -154,6 +153,7 @@ struct Window {
       f(own ? first + group : KEPT - 1, own, group, t);
     }
   }
+  // The same for pairs of rows, of `threads` threads.
   template <typename F>
   SOPS_DEVICE static void pairs_of_rows(int threads, F&& f) {
     const int t = threadIdx.x % threads, number = threadIdx.x / threads;
@@ -168,10 +168,12 @@ struct Window {
 
 template <typename T, int KEPT, int ROW_KEPT, int LOW, int THREADS, int BLOCKS, int ROW_THREADS, typename RowRs,
           int COLUMN_THREADS, typename ColumnRs>
-__global__ __launch_bounds__(THREADS, BLOCKS) void planes_forward(const T* __restrict__ x, Complex<T>* __restrict__ spectrum,
-                                                          const Complex<T>* __restrict__ row_table,
-                                                          const Complex<T>* __restrict__ column_table) {
-  using P = Plane<T, THREADS, ROW_THREADS, RowRs, COLUMN_THREADS, ColumnRs, (2 * KEPT > RowRs::size ? PACKED : BLOCKED)>;
+__global__ __launch_bounds__(THREADS, BLOCKS) void planes_forward(const T* __restrict__ x,
+                                                                  Complex<T>* __restrict__ spectrum,
+                                                                  const Complex<T>* __restrict__ row_table,
+                                                                  const Complex<T>* __restrict__ column_table) {
+  constexpr int LAYOUT = 2 * KEPT > RowRs::size ? PACKED : BLOCKED;
+  using P = Plane<T, THREADS, ROW_THREADS, RowRs, COLUMN_THREADS, ColumnRs, LAYOUT>;
   using V = Window<T, P, KEPT, COLUMN_THREADS>;
   constexpr int W = P::W, H = P::H;
   const V window{shared_memory<T>()};
@@ -203,10 +205,12 @@ __global__ __launch_bounds__(THREADS, BLOCKS) void planes_forward(const T* __res
 
 template <typename T, int KEPT, int ROW_KEPT, int LOW, int THREADS, int BLOCKS, int ROW_THREADS, typename RowRs,
           int COLUMN_THREADS, typename ColumnRs>
-__global__ __launch_bounds__(THREADS, BLOCKS) void planes_inverse(const Complex<T>* __restrict__ spectrum, T* __restrict__ out,
-                                                          const Complex<T>* __restrict__ row_table,
-                                                          const Complex<T>* __restrict__ column_table) {
-  using P = Plane<T, THREADS, ROW_THREADS, RowRs, COLUMN_THREADS, ColumnRs, (2 * KEPT > RowRs::size ? PACKED : BLOCKED)>;
+__global__ __launch_bounds__(THREADS, BLOCKS) void planes_inverse(const Complex<T>* __restrict__ spectrum,
+                                                                  T* __restrict__ out,
+                                                                  const Complex<T>* __restrict__ row_table,
+                                                                  const Complex<T>* __restrict__ column_table) {
+  constexpr int LAYOUT = 2 * KEPT > RowRs::size ? PACKED : BLOCKED;
+  using P = Plane<T, THREADS, ROW_THREADS, RowRs, COLUMN_THREADS, ColumnRs, LAYOUT>;
   using V = Window<T, P, KEPT, COLUMN_THREADS>;
   constexpr int W = P::W, H = P::H;
   const V window{shared_memory<T>()};
@@ -264,7 +268,8 @@ __global__ __launch_bounds__(THREADS, BLOCKS) void planes_filter(const T* __rest
     const Filter<T, Factors...> filter(arguments, (index_t)blockIdx.x, k);
     P::template unpack<V>(v, window.rows + k, V::real(k) ? 0 : V::mirror(k), t);
     P::Columns::template run<false>(v, room, anew(column_table), t);
-    P::Columns::template elements<P::Columns::PASSES - 1>(t, [&](int slot, int i) { v[slot] = filter.apply(v[slot], i); });
+    P::Columns::template elements<P::Columns::PASSES - 1>(
+        t, [&](int slot, int i) { v[slot] = filter.apply(v[slot], i); });
     P::ColumnsBack::template run<false>(v, room, anew(column_table) + ColumnRs::table(P::Columns::PASSES), t,
                                         (T)arguments.scale);
     P::ColumnsBack::wait();
