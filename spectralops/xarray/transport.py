@@ -57,7 +57,7 @@ def advect_diffuse(
               = \nabla\cdot(\nu\nabla q) + s
 
     on latitudes and longitudes, even or not; :math:`q_t + (uq)_x + (vq)_y = \dots` on a plane. Longitude wraps if it is
-    a full circle; nothing passes the poles' rows but through their only face, ends that do not wrap and coasts.
+    a full circle; nothing passes ends that do not wrap, coasts, or the poles themselves.
 
     Parameters
     ----------
