@@ -386,3 +386,18 @@ def test_blocks_take_no_more_threads_than_there_are_items(monkeypatch) -> None:
     run(done.append, [4, 5, 6], 2)
     assert asked == [3, 2]
     assert sorted(done) == [1, 2, 3, 4, 5, 6]
+
+
+def test_large_images_are_told_from_small_ones() -> None:
+    """Those whose filter would fill a quarter of what is kept, one or two of them."""
+
+    def runs(*shape: int, dtype: str = "float32", d: int = 2) -> str:
+        return plan_spectral_filter(shape, dtype, transfer.gaussian(1.0), axes=tuple(range(-d, 0))).explain()
+
+    parts = "the filter laid out in parts as they are used, the spectrum in the result's memory"
+    assert parts in runs(4096, 4096)
+    assert parts in runs(2, 4096, 4096)
+    assert parts in runs(2048, 2064, dtype="complex64")
+    assert parts in runs(512, 512, 512, d=3)
+    for small in (runs(3, 4096, 4096), runs(2048, 2048, dtype="complex64"), runs(2**26, d=1)):
+        assert parts not in small

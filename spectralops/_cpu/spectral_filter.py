@@ -13,6 +13,7 @@ from scipy import fft
 from spectralops._compiler import unavailable
 from spectralops._cpu.blocks import Index, blocks, run
 from spectralops._cpu.vector.choice import filter_refusal, is_smooth
+from spectralops._cpu.vector.prepared import KEPT_BYTES
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral import SpectralFilterPlan
@@ -21,6 +22,8 @@ __all__ = ["algorithm", "spectral_filter"]
 
 # Results of up to this size are one block, whatever their shape.
 ONE_BLOCK_BYTES = 1 << 18
+# Images of one call that are large together; more of them share a filter that is laid out once.
+MOST_LARGE = 2
 
 Array = np.ndarray[Any, Any]
 
@@ -57,13 +60,24 @@ def algorithm(plan: SpectralFilterPlan) -> str:
             f"scipy.fft ({reason}), {plan.block} transform(s) at a time so that the spectrum stays in cache, product "
             "in place, blocks shared among workers"
         )
-    unit = "as many rows as a vector has lanes" if len(plan.sizes) == 1 else "one image"
     rough = ", ".join(str(n) for n in plan.sizes if not is_smooth(n))
     chirps = f"; length {rough} by convolution with a chirp" if rough else ""
-    return (
-        f"vector engine, compiled by numba on first use: transform, product and inverse fused, {unit} at a time in "
-        f"cache, shared among workers{chirps}"
-    )
+    start = "vector engine, compiled by numba on first use: transform, product and inverse fused"
+    if _is_large(plan):
+        return (
+            f"{start}, the filter laid out in parts as they are used, the spectrum in the result's memory where the "
+            f"columns are even and whole vectors, each stage shared among workers{chirps}"
+        )
+    unit = "as many rows as a vector has lanes" if len(plan.sizes) == 1 else "one image"
+    return f"{start}, {unit} at a time in cache, shared among workers{chirps}"
+
+
+def _is_large(plan: SpectralFilterPlan) -> bool:
+    """Whether images are too large for workspaces: see vector/large.py, which counts the rows that fill vectors too."""
+    first, *rest = plan.sizes
+    item = 16 if plan.compute_dtype in ("float64", "complex128") else 8
+    tiles = item * math.prod(rest) * (first // 2 + 1 if plan.grid.halved else first)
+    return bool(rest) and plan.batch <= MOST_LARGE and 4 * tiles > KEPT_BYTES
 
 
 @lru_cache(maxsize=1)
