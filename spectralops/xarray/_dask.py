@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spectralops.xarray._dask_slabs import blockwise, fits, is_split, moved, passed, whole_chunks
+from spectralops.xarray._dask_slabs import blockwise, by_files, is_split, moved, passed, whole_chunks
 from spectralops.xarray._grid import GridLayout
 from spectralops.xarray._kernels import Convolution, Filter, InverseLaplacian, convolved
 
@@ -29,13 +29,12 @@ def split(kernel: Any, arrays: list[Any], layout: GridLayout, dtype: Any) -> Any
         y = kernel.overlapped(*arrays, apply=overlapped, rows=blockwise)
     else:
         y = blockwise(kernel, arrays, layout.whole, dtype)
-    return moved(y, x.chunks, by_files=False)
+    return moved(y, x.chunks, files=False)
 
 
 def whole(x: Any, numbers: tuple[int, ...]) -> Any:
     """A Dask array in one piece along some axes, by way of files if it is too large for one task."""
-    by_files = not fits(x, numbers)
-    return moved(x, whole_chunks(x, numbers), by_files) if is_split(x, numbers) else x
+    return moved(x, whole_chunks(x, numbers), by_files(x, numbers)) if is_split(x, numbers) else x
 
 
 def overlapped(

@@ -20,7 +20,7 @@ from spectralops.xarray._dask_scratch import Runs, Tiles, cut, exchanged
 from spectralops.xarray._grid import Axis, GridLayout
 from spectralops.xarray._kernels import Smoothed, device_array, extended, smoothed
 
-__all__ = ["blockwise", "budget", "fits", "is_split", "moved", "passed", "whole_chunks"]
+__all__ = ["blockwise", "budget", "by_files", "is_split", "moved", "passed", "whole_chunks"]
 
 # Arrays of the widest kind that a task holds at a time: what was read, what it is extended to, spectrum, result, files.
 HELD = 5
@@ -45,6 +45,12 @@ def fits(x: Any, numbers: tuple[int, ...]) -> bool:
     return HELD * math.prod(sizes) * x.dtype.itemsize <= budget()
 
 
+def by_files(x: Any, numbers: tuple[int, ...]) -> bool:
+    """Whether so much of an array is read and written together that it has to lie in files in between."""
+    sizes = [n if number in numbers else max(x.chunks[number]) for number, n in enumerate(x.shape)]
+    return math.prod(sizes) * x.dtype.itemsize > budget()
+
+
 def whole_chunks(x: Any, numbers: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """Chunks that are whole along some axes, and along the others those of x, or smaller where a task needs it."""
     if fits(x, numbers):
@@ -53,11 +59,11 @@ def whole_chunks(x: Any, numbers: tuple[int, ...]) -> tuple[tuple[int, ...], ...
     return tuple(tuple(sum(b - a for a, b in runs) for runs in blocks) for blocks in tiles)
 
 
-def moved(x: Any, chunks: tuple[tuple[int, ...], ...], by_files: bool) -> Any:
+def moved(x: Any, chunks: tuple[tuple[int, ...], ...], files: bool) -> Any:
     """The same array in other chunks."""
     if x.chunks == chunks:
         return x
-    return exchanged(x, cut(chunks)) if by_files else x.rechunk(chunks, method="tasks")
+    return exchanged(x, cut(chunks)) if files else x.rechunk(chunks, method="tasks")
 
 
 def blockwise(kernel: Any, arrays: list[Any], numbers: tuple[int, ...], dtype: Any) -> Any:
@@ -65,15 +71,14 @@ def blockwise(kernel: Any, arrays: list[Any], numbers: tuple[int, ...], dtype: A
     import dask.array as da
 
     x = arrays[0]
-    by_files = not fits(x, numbers)
-    chunks = whole_chunks(x, numbers)
-    blocks = [moved(each, chunks, by_files) for each in arrays]
-    return moved(da.map_blocks(kernel, *blocks, dtype=dtype, meta=x._meta.astype(dtype)), x.chunks, by_files)
+    files, chunks = by_files(x, numbers), whole_chunks(x, numbers)
+    blocks = [moved(each, chunks, files) for each in arrays]
+    return moved(da.map_blocks(kernel, *blocks, dtype=dtype, meta=x._meta.astype(dtype)), x.chunks, files)
 
 
 def passed(x: Any, layout: GridLayout, symbol: Any) -> Any:
     """:func:`smoothed` of a lazy array that is split along filtered axes."""
-    if fits(x, layout.whole) or 0 in x.shape:
+    if fits(x, layout.whole) or (len(layout.whole) == 1 and not by_files(x, layout.whole)) or 0 in x.shape:
         return blockwise(Smoothed(layout, symbol), [x], layout.whole, x.dtype)
     import dask.array as da
 
