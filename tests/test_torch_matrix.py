@@ -94,20 +94,19 @@ def every_order(function: Any, *inputs: Any) -> None:
     assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
 
 
-TRANSFERS: list[Any] = [
-    so.transfer.derivative(axis=0),
-    so.transfer.gaussian(0.5),
-    lambda k, m: 1 / (1 + k * k + 1j * m),
+DERIVATIVE = so.transfer.derivative(axis=0)
+FUNCTIONS: list[Any] = [
+    pytest.param(DERIVATIVE, {}, id="derivative"),
+    pytest.param(DERIVATIVE, {"pad_width": 2}, id="derivative, zeros around"),
+    pytest.param(DERIVATIVE, {"pad_width": (1, 0), "pad_mode": "reflect"}, id="derivative, mirrored"),
+    pytest.param(DERIVATIVE, {"pad_width": "auto", "pad_mode": "edge"}, id="derivative, edges on"),
+    pytest.param(so.transfer.gaussian(0.5), {}, id="gaussian"),
+    pytest.param(lambda k, m: 1 / (1 + k * k + 1j * m), {"pad_width": 1}, id="own"),
 ]
 
 
 @pytest.mark.parametrize("dtype", [REAL, COMPLEX], ids=["real", "complex"])
-@pytest.mark.parametrize(
-    "pad",
-    [{}, {"pad_width": 2}, {"pad_width": (1, 0), "pad_mode": "reflect"}, {"pad_width": "auto", "pad_mode": "edge"}],
-    ids=str,
-)
-@pytest.mark.parametrize("transfer", TRANSFERS, ids=["derivative", "gaussian", "own"])
+@pytest.mark.parametrize(("transfer", "pad"), FUNCTIONS)
 def test_torch_filter_by_functions(transfer: Any, pad: dict[str, Any], dtype: Any) -> None:
     x = make(2, 5, 6, dtype=dtype)
     every_order(lambda x: st.spectral_filter(x, transfer, spacing=(0.5, 2.0), **pad), x)
@@ -133,7 +132,7 @@ def test_torch_filter_along_any_axes(axes: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("depthwise", [False, True], ids=["mixing", "depthwise"])
-@pytest.mark.parametrize("target", [None, (8, 9), (5, 4)], ids=str)
+@pytest.mark.parametrize("target", [None, (8, 4)], ids=str)
 @pytest.mark.parametrize("view", [False, True], ids=["complex weight", "real view"])
 @pytest.mark.parametrize("dtype", [REAL, COMPLEX], ids=["real", "complex"])
 def test_torch_spectral_conv_of_every_kind(dtype: Any, view: bool, target: Any, depthwise: bool) -> None:
@@ -188,7 +187,7 @@ def test_torch_steps_by_every_integrator_and_boundary(integrator: str, bc: Any) 
     assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
 
 
-@pytest.mark.parametrize(("form", "masked"), [("advective", False), ("flux", False), ("flux", True)], ids=str)
+@pytest.mark.parametrize(("form", "masked"), [("advective", False), ("flux", True)], ids=str)
 @pytest.mark.parametrize("scheme", ["central", "upwind", "upwind3", "weno5"])
 def test_torch_steps_by_every_scheme(scheme: str, form: str, masked: bool) -> None:
     mask = make(5, 6, seed=4).detach() > -0.8 if masked else None
