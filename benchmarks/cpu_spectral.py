@@ -20,12 +20,19 @@ import argparse  # noqa: E402
 import importlib  # noqa: E402
 import json  # noqa: E402
 import sys  # noqa: E402
-from dataclasses import asdict  # noqa: E402
+from collections.abc import Callable  # noqa: E402
+from dataclasses import asdict, fields  # noqa: E402
 from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
 
 from claims import Claim, judge  # noqa: E402
 from run import surroundings  # noqa: E402
 from sweep import Point, plot, summary, sweep  # noqa: E402
+
+Entry = dict[str, Any]
+Keep = Callable[[list[Entry]], list[Entry]]
+# Of the surroundings, what may differ between the entries of one file that was measured in parts.
+MOMENT = ("time", "commit", "load")
 
 
 def all_claims() -> list[Claim]:
@@ -34,10 +41,10 @@ def all_claims() -> list[Claim]:
     return [claim for name in modules for claim in getattr(importlib.import_module(name), "CLAIMS", [])]
 
 
-def record(claim: Claim, rounds: int, seconds: float) -> dict[str, object]:
+def record(claim: Claim, rounds: int, seconds: float) -> Entry:
     """Measure one claim, print its rows and return them."""
     print(f"\n{claim}", flush=True)
-    entry: dict[str, object] = {"group": claim.case.group, "case": claim.case.name}
+    entry: Entry = {"group": claim.case.group, "case": claim.case.name}
     try:
         verdicts, errors = judge(claim, rounds, seconds)
     except ArithmeticError as error:
@@ -54,25 +61,53 @@ def record(claim: Claim, rounds: int, seconds: float) -> dict[str, object]:
     return entry | {"errors": errors, "verdicts": [asdict(v) | {"reached": v.reached} for v in verdicts]}
 
 
-def run_claims(options: argparse.Namespace) -> tuple[list[dict[str, object]], bool]:
-    """All chosen claims, and whether every result is right."""
+def run_claims(options: argparse.Namespace, keep: Keep) -> bool:
+    """All chosen claims, each kept when it is measured; whether every result is right."""
     chosen = [claim for claim in all_claims() if all(word in str(claim) for word in options.only)]
     if options.quick:
         chosen = [claim for claim in chosen if claim.quick]
-    entries = [record(claim, 3 if options.quick else options.rounds, options.seconds) for claim in chosen]
+    entries = []
+    for claim in chosen:
+        entries.append(record(claim, 3 if options.quick else options.rounds, options.seconds))
+        keep(entries)
     verdicts = [verdict for entry in entries for verdict in entry.get("verdicts", [])]
     short = [verdict for verdict in verdicts if not verdict["reached"]]
     wrong = [entry for entry in entries if "wrong" in entry]
     print(f"\n{len(verdicts) - len(short)} of {len(verdicts)} ratios reached, {len(wrong)} cases wrong")
-    return entries, not wrong
+    return not wrong
 
 
-def run_sweep(options: argparse.Namespace) -> tuple[list[dict[str, object]], bool]:
+def run_sweep(options: argparse.Namespace, keep: Keep) -> bool:
     """All chosen shapes."""
-    return [asdict(point) for point in sweep(options.quick, options.only)], True
+    entries = keep([asdict(point) for point in sweep(options.quick, options.only)])
+    names = [field.name for field in fields(Point)]
+    points = [Point(**{name: entry[name] for name in names} | {"sizes": tuple(entry["sizes"])}) for entry in entries]
+    print(summary(points))
+    if options.plot:
+        plot(points, options.plot)
+    return True
 
 
-def name_of(entry: dict[str, object]) -> str:
+def keeper(options: argparse.Namespace, about: dict[str, object]) -> Keep:
+    """What adds fresh entries, with the commit and load that they were measured at, to those of the results file."""
+    known: list[Entry] = []
+    if options.json and options.add and options.json.exists():
+        before = json.loads(options.json.read_text())
+        known = [{name: before[name] for name in MOMENT} | entry for entry in before["cases"]]
+
+    def keep(entries: list[Entry]) -> list[Entry]:
+        fresh = {name_of(entry) for entry in entries}
+        moment = {name: about[name] for name in MOMENT}
+        entries = [entry for entry in known if name_of(entry) not in fresh] + [moment | entry for entry in entries]
+        if options.json:
+            options.json.parent.mkdir(parents=True, exist_ok=True)
+            options.json.write_text(json.dumps(about | {"cases": entries}, indent=1) + "\n")
+        return entries
+
+    return keep
+
+
+def name_of(entry: Entry) -> str:
     """What tells one entry of a results file from another."""
     names = ("group", "case", "op", "dtype", "batch", "sizes", "modes")
     return json.dumps([entry.get(name) for name in names])
@@ -93,19 +128,7 @@ def main() -> int:
     options = parser.parse_args()
     about = surroundings()
     print(json.dumps(about, indent=2))
-    entries, right = run_sweep(options) if options.sweep else run_claims(options)
-    if options.json:
-        if options.add and options.json.exists():
-            fresh = {name_of(entry) for entry in entries}
-            known = json.loads(options.json.read_text())["cases"]
-            entries = [entry for entry in known if name_of(entry) not in fresh] + entries
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(about | {"cases": entries}, indent=1) + "\n")
-    if options.sweep:
-        points = [Point(**entry | {"sizes": tuple(entry["sizes"])}) for entry in entries]
-        print(summary(points))
-        if options.plot:
-            plot(points, options.plot)
+    right = (run_sweep if options.sweep else run_claims)(options, keeper(options, about))
     return 0 if right else 1
 
 
