@@ -209,3 +209,34 @@ def test_torch_steps_by_every_method(method: str) -> None:
     function = lambda u: st.diffuse_convect_step(u, 1.0, 0.1, 0.8, velocity=(0.3, -0.2), **options)  # noqa: E731
     assert torch.autograd.gradcheck(function, (make(6, 8),), fast_mode=True)
     assert torch.autograd.gradgradcheck(function, (make(6, 8),), fast_mode=True)
+
+
+W, K, NU = (make(*shape).detach() for shape in ((2, 3, 4, 3, 2), (3, 2, 3, 3), (6, 8)))
+LINEAR: dict[str, Any] = {
+    "spectral_filter": lambda x: st.spectral_filter(x, DERIVATIVE),
+    "spectral_conv": lambda x: st.spectral_conv(x, W),
+    "fourier_resample": lambda x: st.fourier_resample(x, (9, 5)),
+    "fft_conv2d": lambda x: st.fft_conv2d(x, K),
+    "convolve": lambda x: st.convolve(x, K[0, 0], mode="same"),
+    "diffusion_step": lambda x: st.diffusion_step(x, 1.0, 0.1, NU.abs(), steps=2),
+    "convection_step": lambda x: st.convection_step(x, (0.5, 0.25), 1.0, 0.1),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_torch_tangents_are_those_of_the_operator(name: str) -> None:
+    """Never zero, as those of a bare custom operator would be."""
+    x, tangent = make(1, 2, 6, 8).detach(), make(1, 2, 6, 8, seed=1).detach()
+    y, dy = torch.func.jvp(LINEAR[name], (x,), (tangent,))
+    torch.testing.assert_close(y, LINEAR[name](x))
+    torch.testing.assert_close(dy, LINEAR[name](tangent))
+    assert dy.abs().max() > 0.1
+
+
+@pytest.mark.parametrize("which", [0, 1, 2], ids=["operator", "adjoint", "weight gradient"])
+def test_torch_maps_of_the_operator_keep_its_contract(which: int) -> None:
+    x, y, w = make(1, 2, 6, 8), make(1, 3, 6, 8), make(2, 3, 4, 3, 2)
+    a, b, result = [(x, w, y), (y, w, x), (x, y, w)][which]
+    operator = torch.ops.spectralops.bilinear.default
+    arguments = (a, b, list(result.shape), REAL, which, "spectral_conv", "(False, (-2, -1))")
+    assert set(torch.library.opcheck(operator, arguments).values()) == {"SUCCESS"}
