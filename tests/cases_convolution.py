@@ -41,6 +41,7 @@ CONVOLVE = [
     convolution("1d-long-direct", (700,), (9,), BOTH, mode="same", method="direct"),
     convolution("1d-tiles", (701,), (9,), BOTH, mode="same", method="tiles"),
     convolution("1d-kernel-longer-tiles", (9,), (130,), method="tiles"),
+    convolution("1d-long-fft", (3000,), (2100,), mode="same", method="fft"),
     convolution("1d-one-element", (1,), (1,)),
     convolution("1d-wrap", (11,), (4,), mode="same", boundary="wrap"),
     convolution("1d-symm-kernel-longer", (3,), (11,), mode="same", boundary="symm"),

@@ -681,6 +681,12 @@ __global__ __launch_bounds__(THREADS) void line_filter(const V* __restrict__ x,
   });
 }
 
+// Blocks that share a multiprocessor's registers without spilling.
+template <typename T>
+SOPS_CONSTEXPR int blocks_of(int threads) {
+  return larger(1, 3072 / (int)sizeof(T) / threads);
+}
+
 // Reads and writes neighbours of a line as one complex number.
 template <typename T, int BEYOND, int JUMP>
 struct PairReader {
@@ -716,7 +722,7 @@ struct PairWriter {
 // Spectra of N + 1 coefficients, those of wavenumbers below N in the order of reversed digits. `roots` are
 // exp(-pi i k / N), k = 0 ... N / 2.
 template <typename T, int LINES, int THREADS, typename Rs>
-__global__ __launch_bounds__(THREADS) void half_spectra(const T* __restrict__ taps, Complex<T>* __restrict__ spectra,
+__global__ __launch_bounds__(THREADS, blocks_of<T>(THREADS)) void half_spectra(const T* __restrict__ taps, Complex<T>* __restrict__ spectra,
                                                         const Complex<T>* __restrict__ table,
                                                         const Complex<T>* __restrict__ roots, TapsArguments a) {
   using Block = Lines<T, LINES, THREADS, Rs>;
@@ -745,7 +751,7 @@ __global__ __launch_bounds__(THREADS) void half_spectra(const T* __restrict__ ta
 }
 
 template <typename T, int BEYOND, int LINES, int THREADS, typename Rs>
-__global__ __launch_bounds__(THREADS) void half_filter(const T* __restrict__ x, const Complex<T>* __restrict__ spectra,
+__global__ __launch_bounds__(THREADS, blocks_of<T>(THREADS)) void half_filter(const T* __restrict__ x, const Complex<T>* __restrict__ spectra,
                                                        T* __restrict__ out, const Complex<T>* __restrict__ table,
                                                        const Complex<T>* __restrict__ roots, TileArguments a) {
   using Block = Lines<T, LINES, THREADS, Rs>;
