@@ -17,6 +17,7 @@ References
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -42,7 +43,7 @@ class Mixing(NamedTuple):
     written: Tensor | None
 
 
-class FactorisedWeight(nn.Module):
+class FactorisedWeight(nn.Module, ABC):
     """A complex tensor that is computed from parameters ``factors.factor_0``, ... and for some kinds one more.
 
     The parameters are real with a last axis of two unless `complex_parameters`.
@@ -78,17 +79,17 @@ class FactorisedWeight(nn.Module):
             {f"factor_{j}": kept(_drawn(size, spread, device)) for j, size in enumerate(self.sizes())}
         )
 
+    @abstractmethod
     def ranks(self, rank: Any, fixed: Sequence[int]) -> tuple[int, ...]:
         """All ranks, from what is asked for: a share of the parameters of a dense weight, one number, or each."""
-        raise NotImplementedError
 
     def sizes(self) -> list[tuple[int, ...]]:
         """Shapes of the factors."""
         return [(n, r) for n, r in zip(self.shape, self.rank, strict=True)]
 
+    @abstractmethod
     def spread(self, std: float) -> float:
         """Standard deviation of the factors with which the tensor has that of `std`."""
-        raise NotImplementedError
 
     def first(self, spread: float, device: torch.device | str | None) -> Tensor:
         """Initial values of the parameter beside the factors."""
@@ -106,13 +107,13 @@ class FactorisedWeight(nn.Module):
         """The whole weight, or a window of it: a start and a length for each axis."""
         return self.product(*self.parts(window))
 
+    @abstractmethod
     def product(self, head: Any, factors: list[Tensor]) -> Tensor:
         """The tensor that these parts make."""
-        raise NotImplementedError
 
+    @abstractmethod
     def mixing(self, window: Window = None) -> Mixing:
         """The weight as maps of channels around a smaller weight."""
-        raise NotImplementedError
 
     def extra_repr(self) -> str:
         """What the weight's representation says of it."""
