@@ -103,9 +103,9 @@ def _smooth_axis(n: int, dtype: str) -> Axis:
         begin += 2 * stage.size
         size //= radix
     twiddles = np.concatenate([*factors, np.zeros(1)]).view(float).astype(dtype)
-    arrays = _frozen(np.array(fields, np.int64), twiddles, np.argsort(frequency), frequency)
+    plan, twiddles, position, order = _frozen(np.array(fields, np.int64), twiddles, np.argsort(frequency), frequency)
     suffix = "_twos" if set(radices) <= set(TWOS) else ""
-    return Axis(n, *arrays, f"forward{suffix}", f"inverse{suffix}")
+    return Axis(n, plan, twiddles, position, order, f"forward{suffix}", f"inverse{suffix}")
 
 
 def _chirp_axis(n: int, dtype: str) -> Axis:
