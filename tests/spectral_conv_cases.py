@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from spectralops._cpu import spectral_conv_scipy
@@ -26,3 +27,8 @@ def use(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SPECTRALOPS_NUMBA", "0")
         monkeypatch.setattr(spectral_conv_scipy, "GEMM_MODES_HALF", limit)
         monkeypatch.setattr(spectral_conv_scipy, "GEMM_MODES_FULL", limit)
+
+
+def points(*sizes: int) -> tuple[np.ndarray, ...]:
+    """Coordinates of a 2 pi periodic grid, broadcastable."""
+    return tuple(np.meshgrid(*(2 * np.pi * np.arange(n) / n for n in sizes), indexing="ij", sparse=True))

@@ -55,6 +55,11 @@ def random_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -
     return values.astype(dtype)
 
 
+def complex_normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Complex white noise."""
+    return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
+
+
 def tolerance(dtype: str, size: int, kind: str = "fft", growth: float = 1.0) -> float:
     """The one tolerance table: relative L2 error allowed against the float64 reference."""
     if dtype in HALF_TOLERANCE:

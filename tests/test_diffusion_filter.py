@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from golden_gcm_filters import GCM_FILTERS
+from golden_gcm_filters import GCM_FILTERS, metric_of, waves
 
 import spectralops as so
 from spectralops._arrays import ArraySpec
@@ -18,35 +18,6 @@ BACKENDS = ["cpu", "numpy", "reference"]
 @pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest) -> str:
     return request.param
-
-
-def waves(ny: int = 5, nx: int = 6) -> dict[str, np.ndarray]:
-    """Positive fields without symmetry, by formula, and the mask that the golden values belong to."""
-    j, i = np.mgrid[:ny, :nx].astype(float)
-
-    def wave(a: float, b: float, c: float) -> np.ndarray:
-        return 0.5 + 0.5 * np.sin(a + b * j + c * i * i)
-
-    sea = np.ones((ny, nx), bool)
-    for land in ((1, 2), (1, 3), (3, 0), (4, 5)):
-        sea[land] = False
-    kappa_w = wave(7, 1, 1)
-    kappa_w[2, 3] = 1.0
-    return {
-        "u": 4 * wave(1, 3, 5) - 2,
-        "sea": sea,
-        "dyw": 1 + wave(2, 1, 3),
-        "dxw": 1 + wave(3, 2, 1),
-        "dxs": 1 + wave(4, 1, 2),
-        "dys": 1 + wave(5, 3, 2),
-        "area": 2 + wave(6, 2, 3),
-        "kappa_w": kappa_w,
-        "kappa_s": wave(8, 2, 2),
-    }
-
-
-def metric_of(w: dict[str, np.ndarray]) -> so.Metric:
-    return so.Metric(w["area"], (w["dxs"], w["dyw"]), (w["dys"], w["dxw"]), (w["kappa_s"], w["kappa_w"]))
 
 
 @pytest.mark.parametrize(("shape", "grid"), GCM_FILTERS, ids=str)

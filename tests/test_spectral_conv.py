@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from spectral_conv_cases import METHODS, use
+from spectral_conv_cases import METHODS, points, use
+from support import complex_normal
 
 from spectralops import plan_spectral_conv, spectral_conv
 from spectralops._cpu import spectral_conv_scipy as by_scipy
@@ -14,19 +15,10 @@ from spectralops._cpu import spectral_conv_scipy as by_scipy
 BACKENDS = ["cpu", "numpy", "reference"]
 
 
-def crand(rng, *shape):
-    return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
-
-
 @pytest.fixture(params=METHODS)
 def method(request, monkeypatch):
     use(request.param, monkeypatch)
     return request.param
-
-
-def points(*sizes: int) -> list[np.ndarray]:
-    """Coordinates of a 2 pi periodic grid, broadcastable."""
-    return np.meshgrid(*(2 * np.pi * np.arange(n) / n for n in sizes), indexing="ij", sparse=True)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -61,7 +53,7 @@ def test_num06_all_modes_and_weight_one_return_x(shape, backend, method, rng):
     x = rng.standard_normal((2, 1, *shape))
     weight = np.ones((1, 1, *shape[:-1], shape[-1] // 2 + 1), complex)
     assert np.allclose(spectral_conv(x, weight, backend=backend), x, rtol=0, atol=1e-13)
-    z = crand(rng, 2, 1, *shape)
+    z = complex_normal(rng, 2, 1, *shape)
     assert np.allclose(spectral_conv(z, np.ones((1, 1, *shape), complex), backend=backend), z, rtol=0, atol=1e-13)
 
 
@@ -81,14 +73,14 @@ def corner_layer(x: np.ndarray, positive: np.ndarray, negative: np.ndarray) -> n
 def test_num06_first_generation_layer(sizes, backend, method, rng):
     height, width, m1, m2 = sizes
     x = rng.standard_normal((2, 3, height, width))
-    positive, negative = crand(rng, 3, 4, m1, m2), crand(rng, 3, 4, m1, m2)
+    positive, negative = complex_normal(rng, 3, 4, m1, m2), complex_normal(rng, 3, 4, m1, m2)
     result = spectral_conv(x, np.concatenate([negative, positive], axis=2), backend=backend)
     assert np.allclose(result, corner_layer(x, positive, negative), rtol=0, atol=1e-12)
 
 
 def test_dty02_half_precision_layer_of_any_size(rng):
     x = rng.standard_normal((2, 3, 20, 15)).astype(np.float16)
-    positive, negative = 0.1 * crand(rng, 3, 3, 4, 4), 0.1 * crand(rng, 3, 3, 4, 4)
+    positive, negative = 0.1 * complex_normal(rng, 3, 3, 4, 4), 0.1 * complex_normal(rng, 3, 3, 4, 4)
     result = spectral_conv(x, np.concatenate([negative, positive], axis=2))
     expected = corner_layer(x.astype(float), positive, negative)
     assert result.dtype == np.float16
@@ -139,7 +131,7 @@ def test_imaginary_parts_that_a_real_field_lacks_are_ignored(backend, method, rn
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("depthwise", [False, True])
 def test_a_real_weight_is_pairs(backend, depthwise, rng):
-    x, weight = rng.standard_normal((2, 3, 8)), crand(rng, *((3, 4) if depthwise else (3, 2, 4)))
+    x, weight = rng.standard_normal((2, 3, 8)), complex_normal(rng, *((3, 4) if depthwise else (3, 2, 4)))
     pairs = np.stack([weight.real, weight.imag], axis=-1)
     for layout in (pairs, np.asfortranarray(pairs), pairs[..., ::-1].copy()[..., ::-1]):
         result = spectral_conv(x, layout, depthwise=depthwise, backend=backend)
@@ -149,7 +141,7 @@ def test_a_real_weight_is_pairs(backend, depthwise, rng):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_depthwise_is_a_diagonal_weight(backend, method, rng):
-    x, own = rng.standard_normal((2, 3, 6, 8)), crand(rng, 3, 4, 3)
+    x, own = rng.standard_normal((2, 3, 6, 8)), complex_normal(rng, 3, 4, 3)
     full = np.zeros((3, 3, 4, 3), complex)
     full[range(3), range(3)] = own
     result = spectral_conv(x, own, depthwise=True, backend=backend)
@@ -158,7 +150,7 @@ def test_depthwise_is_a_diagonal_weight(backend, method, rng):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_axes_order_is_the_order_of_the_modes(backend, method, rng):
-    x, weight = rng.standard_normal((2, 5, 3, 6, 8)), crand(rng, 3, 2, 4, 3)
+    x, weight = rng.standard_normal((2, 5, 3, 6, 8)), complex_normal(rng, 3, 2, 4, 3)
     result = spectral_conv(x, weight, axes=(-1, -2), out_shape=(10, 7), backend=backend)
     swapped = spectral_conv(np.swapaxes(x, -1, -2).copy(), weight, out_shape=(10, 7), backend=backend)
     assert result.shape == (2, 5, 2, 7, 10)
@@ -166,7 +158,7 @@ def test_axes_order_is_the_order_of_the_modes(backend, method, rng):
 
 
 def test_channels_without_batch_and_several_batch_axes(rng):
-    x, weight = rng.standard_normal((2, 3, 4, 8)), crand(rng, 4, 5, 3)
+    x, weight = rng.standard_normal((2, 3, 4, 8)), complex_normal(rng, 4, 5, 3)
     whole = spectral_conv(x, weight)
     assert whole.shape == (2, 3, 5, 8)
     assert np.allclose(whole[1, 2], spectral_conv(x[1, 2], weight), rtol=0, atol=1e-14)
@@ -177,7 +169,7 @@ def test_channels_without_batch_and_several_batch_axes(rng):
 )
 def test_result_dtype_follows_x(dtype, expected, rng):
     x = np.ones((1, 2, 8), dtype)
-    assert spectral_conv(x, crand(rng, 2, 2, 3)).dtype == expected
+    assert spectral_conv(x, complex_normal(rng, 2, 2, 3)).dtype == expected
     assert spectral_conv(x, rng.integers(0, 3, (2, 2, 3, 2))).dtype == expected
 
 
@@ -220,7 +212,7 @@ def test_cost_model_of_scipy(n, modes, half, expected):
 @pytest.mark.parametrize("kind", ["float32", "complex64"])
 def test_long_matrix_products_keep_single_precision(kind, method, rng):
     """The angle is reduced in integers: 1e-6 at 4096 points, where cos(2 pi k n) itself would lose three digits."""
-    x, weight = rng.standard_normal((1, 1, 4096)).astype(kind), crand(rng, 1, 1, 47)
+    x, weight = rng.standard_normal((1, 1, 4096)).astype(kind), complex_normal(rng, 1, 1, 47)
     plan = plan_spectral_conv(x.shape, kind, weight)
     kept = np.fft.fft(x[0, 0].astype(complex)) / 4096
     spectrum = np.zeros(4096, complex)
@@ -237,14 +229,14 @@ def test_long_matrix_products_keep_single_precision(kind, method, rng):
 def test_blocks_and_threads_change_nothing(workers, depthwise, method, rng, monkeypatch):
     monkeypatch.setattr(by_scipy, "BLOCK_BYTES", 1000)
     monkeypatch.setattr(by_scipy, "MIX_MODES", 5)
-    x, weight = rng.standard_normal((3, 4, 6, 8)), crand(rng, *((4, 4, 3) if depthwise else (4, 5, 4, 3)))
+    x, weight = rng.standard_normal((3, 4, 6, 8)), complex_normal(rng, *((4, 4, 3) if depthwise else (4, 5, 4, 3)))
     expected = spectral_conv(x, weight, depthwise=depthwise, backend="numpy")
     result = spectral_conv(x, weight, depthwise=depthwise, workers=workers)
     assert np.allclose(result, expected, rtol=0, atol=1e-13)
 
 
 def test_thr01_many_threads_share_a_plan(method, rng):
-    x, weight = rng.standard_normal((16, 3, 12, 10)), crand(rng, 3, 3, 4, 4)
+    x, weight = rng.standard_normal((16, 3, 12, 10)), complex_normal(rng, 3, 3, 4, 4)
     plan = plan_spectral_conv(x.shape[1:], x.dtype, weight)
     by_scipy.clear_matrices()
     with ThreadPoolExecutor(8) as pool:
@@ -255,7 +247,7 @@ def test_thr01_many_threads_share_a_plan(method, rng):
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 def test_nan_stays_in_its_batch_entry(backend, method, rng):
-    x, weight = rng.standard_normal((5, 3, 8, 6)).astype(np.float32), crand(rng, 3, 4, 3, 2)
+    x, weight = rng.standard_normal((5, 3, 8, 6)).astype(np.float32), complex_normal(rng, 3, 4, 3, 2)
     clean = spectral_conv(x, weight, backend=backend)
     x[3, 1, 2, 2] = np.nan
     result = spectral_conv(x, weight, backend=backend)

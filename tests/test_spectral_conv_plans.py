@@ -7,15 +7,12 @@ import pickle
 import numpy as np
 import pytest
 from spectral_conv_cases import GRIDS, METHODS, use
+from support import complex_normal
 
 from spectralops import plan_spectral_conv, spectral_conv
 from spectralops._arrays import ArraySpec
 
 BACKENDS = ["cpu", "numpy", "reference"]
-
-
-def crand(rng, *shape):
-    return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
 
 
 @pytest.fixture(params=METHODS)
@@ -24,20 +21,15 @@ def method(request, monkeypatch):
     return request.param
 
 
-def points(*sizes: int) -> list[np.ndarray]:
-    """Coordinates of a 2 pi periodic grid, broadcastable."""
-    return np.meshgrid(*(2 * np.pi * np.arange(n) / n for n in sizes), indexing="ij", sparse=True)
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("depthwise", [False, True])
 @pytest.mark.parametrize(("sizes", "targets", "modes"), GRIDS)
 @pytest.mark.parametrize("kind", ["float64", "complex128"])
 def test_adjoint(backend, depthwise, sizes, targets, modes, kind, method, rng):
     """<A x, y> = <x, A* y>, also where one grid's Nyquist is an interior mode of the other."""
-    make = crand if kind == "complex128" else lambda rng, *shape: rng.standard_normal(shape)
+    make = complex_normal if kind == "complex128" else lambda rng, *shape: rng.standard_normal(shape)
     channels = (3,) if depthwise else (3, 2)
-    weight = crand(rng, *channels, *modes)
+    weight = complex_normal(rng, *channels, *modes)
     plan = plan_spectral_conv((2, 3, *sizes), kind, weight, depthwise=depthwise, out_shape=targets, backend=backend)
     x, y = make(rng, *plan.in_shape), make(rng, *plan.out_shape)
     adjoint = plan.adjoint()
@@ -278,7 +270,7 @@ def test_bad_input(call, error, message):
 
 
 def test_out_shape_forms(rng):
-    x, weight = rng.standard_normal((1, 8, 8)), crand(rng, 1, 1, 3, 3)
+    x, weight = rng.standard_normal((1, 8, 8)), complex_normal(rng, 1, 1, 3, 3)
     expected = spectral_conv(x, weight, out_shape=(6, 6))
     for sizes in (6, np.int32(6), [6, 6], np.array([6, 6])):
         assert np.array_equal(spectral_conv(x, weight, out_shape=sizes), expected)

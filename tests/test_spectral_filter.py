@@ -8,16 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.fft as sf
+from support import complex_normal
 
 from spectralops import plan_spectral_filter, spectral_filter, transfer
 from spectralops._cpu.blocks import blocks, cuts, run
 from spectralops._plans import spectral as _filter
 
 BACKENDS = ["cpu", "numpy", "reference"]
-
-
-def crand(rng, *shape):
-    return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -45,27 +42,27 @@ def test_shp04_circular_convolution_of_odd_planes(shape, backend, rng):
 @pytest.mark.parametrize("shape", [(6, 8), (5, 8), (6, 7), (8, 2), (3, 1)])
 def test_real_inverse_is_numpys_for_any_transfer(shape, backend, rng):
     x = rng.standard_normal((3, *shape))
-    h = crand(rng, shape[0], shape[1] // 2 + 1)
+    h = complex_normal(rng, shape[0], shape[1] // 2 + 1)
     expected = np.fft.irfftn(np.fft.rfftn(x, axes=(1, 2)) * h, s=shape, axes=(1, 2))
     assert np.allclose(spectral_filter(x, h, backend=backend), expected, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_complex_input_has_a_full_spectrum(backend, rng):
-    x, h = crand(rng, 2, 5, 6), crand(rng, 5, 6)
+    x, h = complex_normal(rng, 2, 5, 6), complex_normal(rng, 5, 6)
     assert np.allclose(spectral_filter(x, h, backend=backend), np.fft.ifft2(np.fft.fft2(x) * h), rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_last_listed_axis_is_halved(backend, rng):
-    x, h = rng.standard_normal((6, 4, 5)), crand(rng, 4, 4, 1).reshape(4, 4, 1)
-    h = crand(rng, 4, 1, 5)
+    x, h = rng.standard_normal((6, 4, 5)), complex_normal(rng, 4, 4, 1).reshape(4, 4, 1)
+    h = complex_normal(rng, 4, 1, 5)
     expected = np.fft.irfftn(np.fft.rfftn(x, axes=(2, 0)) * h, s=(5, 6), axes=(2, 0))
     assert np.allclose(spectral_filter(x, h, axes=(2, 0), backend=backend), expected, rtol=0, atol=1e-13)
 
 
 def test_factors_multiply_like_their_product(rng):
-    x, rows, columns = rng.standard_normal((3, 6, 8)), crand(rng, 6, 1), rng.standard_normal(5)
+    x, rows, columns = rng.standard_normal((3, 6, 8)), complex_normal(rng, 6, 1), rng.standard_normal(5)
     whole = spectral_filter(x, rows * columns)
     assert np.allclose(spectral_filter(x, (rows, columns)), whole, rtol=0, atol=1e-14)
     assert np.allclose(spectral_filter(x, lambda k, m: (rows, columns)), whole, rtol=0, atol=1e-14)
@@ -187,7 +184,7 @@ def test_blocks_and_threads_change_nothing(axes, workers, rng, monkeypatch):
     monkeypatch.setattr("spectralops._plans.spectral.BLOCK_BYTES_1D", 500)
     x = rng.standard_normal((5, 4, 7, 6))
     plan = plan_spectral_filter(x.shape, x.dtype, transfer.gaussian(1.0), axes=axes)
-    h = crand(rng, *plan.spectrum_shape)
+    h = complex_normal(rng, *plan.spectrum_shape)
     sizes = [x.shape[axis] for axis in axes]
     expected = sf.irfftn(sf.rfftn(x, axes=axes) * h, s=sizes, axes=axes)
     assert np.allclose(spectral_filter(x, h, axes=axes, workers=workers), expected, rtol=0, atol=1e-13)

@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from support import complex_normal
 
 from spectralops import fourier_resample, plan_spectral_filter, spectral_filter, transfer
 from spectralops._arrays import ArraySpec
@@ -13,10 +14,6 @@ from spectralops._cpu.blocks import run
 from spectralops.errors import UnsupportedError
 
 BACKENDS = ["cpu", "numpy", "reference"]
-
-
-def crand(rng, *shape):
-    return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
 
 
 def test_plan_of_a_real_filter():
@@ -67,13 +64,13 @@ def test_offsets_count_the_spectrum_as_real_numbers(shape):
 @pytest.mark.parametrize("case", ["array", "factors", "callable", "value", "zero-padded"])
 def test_adjoint(kind, backend, case, rng):
     shape = (2, 6, 5)
-    make = crand if kind == "complex128" else lambda rng, *shape: rng.standard_normal(shape)
+    make = complex_normal if kind == "complex128" else lambda rng, *shape: rng.standard_normal(shape)
     width = 2 if case == "zero-padded" else 0
     probe = plan_spectral_filter(shape, kind, transfer.gaussian(1.0), pad_width=width).spectrum_shape
     h = {
-        "array": crand(rng, *probe[1:]),
-        "zero-padded": crand(rng, *probe[1:]),
-        "factors": (crand(rng, probe[1], 1), crand(rng, probe[2])),
+        "array": complex_normal(rng, *probe[1:]),
+        "zero-padded": complex_normal(rng, *probe[1:]),
+        "factors": (complex_normal(rng, probe[1], 1), complex_normal(rng, probe[2])),
         "callable": lambda k, m: np.exp(1j * k) + m,
         "value": transfer.shift((0.3, 0.7)),
     }[case]

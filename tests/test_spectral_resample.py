@@ -7,15 +7,12 @@ import pickle
 import numpy as np
 import pytest
 from scipy import signal
+from support import complex_normal
 
 from spectralops import fourier_resample, plan_fourier_resample
 from spectralops._plans.resample import Move
 
 BACKENDS = ["cpu", "numpy", "reference"]
-
-
-def crand(rng, *shape):
-    return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
 
 
 # ------------------------------------------------------------------ meaning
@@ -37,7 +34,7 @@ def test_the_engine_agrees_with_scipy(shape, sizes, axes, dtype, adjoint, rng, m
     """Arrays large enough for the vector engine; the environment switches it off for the other result."""
     plan = plan_fourier_resample(shape, dtype, sizes, axes=axes)
     plan = plan.adjoint() if adjoint else plan
-    x = crand(rng, *plan.in_shape)
+    x = complex_normal(rng, *plan.in_shape)
     x = (x if dtype.startswith("c") else x.real).astype(dtype)
     before = x.copy()
     ours = plan(x)
@@ -52,7 +49,7 @@ def test_the_engine_agrees_with_scipy(shape, sizes, axes, dtype, adjoint, rng, m
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("n", "m"), [(4, 6), (10, 20), (11, 22), (4, 5), (1, 3), (2, 3), (6, 8)])
 def test_num05_up_and_back_is_the_identity(n, m, backend, rng):
-    for x in (rng.standard_normal(n), crand(rng, n)):
+    for x in (rng.standard_normal(n), complex_normal(rng, n)):
         up = fourier_resample(x, m, backend=backend)
         assert np.allclose(fourier_resample(up, n, backend=backend), x, rtol=0, atol=1e-14)
 
@@ -154,7 +151,7 @@ def test_sizes_may_come_as_numpy_integers(rng):
     ("shape", "sizes"), [((6,), (8,)), ((8,), (6,)), ((7,), (4,)), ((3,), (8,)), ((2, 4, 9), (7, 6)), ((6, 4), (4, 6))]
 )
 def test_adjoint(backend, kind, shape, sizes, rng):
-    make = crand if kind == "complex128" else lambda rng, *shape: rng.standard_normal(shape)
+    make = complex_normal if kind == "complex128" else lambda rng, *shape: rng.standard_normal(shape)
     plan = plan_fourier_resample(shape, kind, sizes, backend=backend)
     adjoint = plan.adjoint()
     x, y = make(rng, *plan.in_shape), make(rng, *plan.out_shape)

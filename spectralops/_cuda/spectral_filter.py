@@ -1,7 +1,7 @@
 """Filters on the device: transforms, multiplier and inverse transforms in kernels of our own.
 
-One axis: one kernel, or two where a line is too long for a block. Small real images: one kernel, a block per image. Else:
-the last axis forward, the others forward, the first one forward, multiplied and back in one kernel, and the same
+One axis: one kernel, or two where a line is too long for a block. Small real images: one kernel, a block per image.
+Else: the last axis forward, the others forward, the first one forward, multiplied and back in one kernel, and the same
 backwards. The spectrum of a real image lies packed in the memory of the result where its rows pair up, so that nothing
 else is allocated.
 """
