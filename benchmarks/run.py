@@ -1,6 +1,6 @@
 """Time every operator beside SciPy, NumPy and PyTorch, and print ratios.
 
-    python benchmarks/run.py [--quick] [--only WORD ...] [--rounds 7] [--json FILE]
+    python benchmarks/run.py [--quick] [--only WORD ...] [--against NAME ...] [--rounds 7] [--json FILE]
 
 Each case first checks every contestant against a float64 result; ours must pass, or the case fails and is not timed.
 Then the contestants are called in turn, one further on in every round. A ratio is the median over the rounds of a
@@ -16,7 +16,7 @@ import platform
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from cases import FULL
 import spectralops
 from spectralops._cli.bench import format_row
 from spectralops._cli.cases import SHORT
-from spectralops._cli.contest import Case, contest
+from spectralops._cli.contest import Case, Setup, contest
 from spectralops._cli.info import processor, threads
 
 PACKAGES = ("numpy", "scipy", "numba", "torch", "cupy-cuda12x", "cupy-cuda13x")
@@ -81,16 +81,30 @@ def record(case: Case, rounds: int) -> dict[str, object]:
     return entry | {"results": [asdict(result) for result in results]}
 
 
+def against(case: Case, names: list[str]) -> Case:
+    """The case with no others than these: some take hours."""
+
+    def build() -> Setup:
+        setup = case.build()
+        kept = {name: one for name, one in setup.contestants.items() if name.startswith("spectralops") or name in names}
+        return replace(setup, contestants=kept)
+
+    return replace(case, build=build, skip=case.skip | {"others": f"--against {' '.join(names)}"})
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="the short set, three rounds: a check that all cases run")
     parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help="cases whose name contains every word")
+    parser.add_argument("--against", nargs="+", default=[], metavar="NAME", help="no contestants but ours and these")
     parser.add_argument("--rounds", type=int, default=7, help="timed calls of each contestant (default: %(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write results, hardware, versions and commit")
     options = parser.parse_args()
     chosen = [case for case in (SHORT if options.quick else FULL) if all(word in str(case) for word in options.only)]
     if not chosen:
         parser.error(f"--only is {' '.join(options.only)}, but must match a case")
+    if options.against:
+        chosen = [against(case, options.against) for case in chosen]
     about = surroundings()
     print(json.dumps(about, indent=2))
     entries: list[dict[str, object]] = []
