@@ -368,7 +368,6 @@ def test_jax_compiles_once_for_the_same_call() -> None:
         (lambda: jax.jit(lambda dt: sj.diffusion_step(U, 1.0, dt, 0.3))(0.1), TypeError, "dt is a JAX tracer"),
         (lambda: sj.convolve(U, U, mode="all"), ValueError, "^convolve: mode is 'all', but must be"),
     ],
-    ids=str,
 )  # fmt: skip
 def test_jax_errors(call: Any, error: type, message: str) -> None:
     with pytest.raises(error, match=message):
