@@ -119,9 +119,8 @@ def test_no_cycles_between_modules() -> None:
         if path.name == "__init__.py":
             continue
         found = imports(path, at_module_level=True, for_types=True)
-        graph[name] = {
-            other for other in names if other != name and any(f == other or f.startswith(other + ".") for f in found)
-        }
+        parts = [each.split(".") for each in found]
+        graph[name] = {".".join(part[:k]) for part in parts for k in range(1, len(part) + 1)} & names.keys() - {name}
     while leaves := [name for name, needs in graph.items() if not needs & graph.keys()]:
         for name in leaves:
             del graph[name]
