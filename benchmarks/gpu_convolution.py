@@ -12,9 +12,6 @@ have beside its predicted time, from which the cost model's constants were fitte
 from __future__ import annotations
 
 import argparse
-import json
-import platform
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +21,7 @@ from typing import Any
 import cupy
 import cupyx.scipy.signal
 import torch
-from triton.testing import do_bench
+from gpu_timing import copy_bytes_per_us, median_us, relative_error, write
 
 import spectralops as so
 from spectralops._arrays import ArraySpec
@@ -159,27 +156,9 @@ CASES: list[Layer | Signals] = [
 ]
 
 
-def median_us(function: Callable[[], Any]) -> float:
-    """Median time on the device."""
-    return float(do_bench(function, warmup=5, rep=40, return_mode="median")) * 1e3
-
-
-def copy_bytes_per_us() -> float:
-    """Bytes read and written by a large copy."""
-    a = torch.randn(1 << 28, device="cuda")
-    b = torch.empty_like(a)
-    return 2 * a.numel() * 4 / median_us(lambda: b.copy_(a))
-
-
 def ours(x: torch.Tensor) -> Any:
     """The array that is handed to our functions: CuPy's where it has the dtype, whose calls take the host less time."""
     return x if x.dtype is torch.bfloat16 else cupy.asarray(x)
-
-
-def relative_error(result: Any, expected: torch.Tensor) -> float:
-    values = torch.as_tensor(result, device="cuda").double()
-    assert torch.isfinite(values).all(), "not finite"
-    return float((values - expected).norm() / expected.norm())
 
 
 def row(case: Layer | Signals, rate: float) -> dict[str, Any]:
@@ -254,22 +233,7 @@ def main() -> None:
         cupy.get_default_memory_pool().free_all_blocks()
         torch.cuda.empty_cache()
     if options.json:
-        commit = subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-        ).stdout.strip()
-        facts = {
-            "device": torch.cuda.get_device_name(),
-            "copy_bytes_per_us": rate,
-            "torch": torch.__version__,
-            "cudnn": torch.backends.cudnn.version(),
-            "cupy": cupy.__version__,
-            "cuda": torch.version.cuda,
-            "python": platform.python_version(),
-            "spectralops": so.__version__,
-            "commit": commit,
-        }
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps({"facts": facts, "rows": rows}, indent=1) + "\n")
+        write(options.json, rows, copy_bytes_per_us=rate)
 
 
 if __name__ == "__main__":

@@ -12,11 +12,8 @@ CuPy's pipeline.
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import platform
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -29,7 +26,7 @@ from typing import Any
 import cupy
 import cupyx.scipy.fft
 import torch
-from triton.testing import do_bench
+from gpu_timing import copy_bytes_per_us, median_us, relative_error, write
 
 import spectralops
 from spectralops._arrays import ArraySpec
@@ -98,11 +95,6 @@ TOLERANCE = {"float32": 2e-6, "float64": 1e-14, "float16": 1e-3, "bfloat16": 8e-
 HALVES = ("float16", "bfloat16")
 
 
-def median_us(function: Callable[[], Any]) -> float:
-    """Median time on the device."""
-    return float(do_bench(function, warmup=5, rep=40, return_mode="median")) * 1e3
-
-
 def host_us(function: Callable[[], Any]) -> float:
     """Median time until a call returns, the device being idle."""
     times = []
@@ -112,13 +104,6 @@ def host_us(function: Callable[[], Any]) -> float:
         function()
         times.append(time.perf_counter() - begin)
     return statistics.median(times) * 1e6
-
-
-def copy_bytes_per_us() -> float:
-    """Bytes read and written by a large copy."""
-    a = torch.randn(1 << 28, device="cuda")
-    b = torch.empty_like(a)
-    return 2 * a.numel() * 4 / median_us(lambda: b.copy_(a))
 
 
 def extra_memory(function: Callable[[], Any], inputs: int, out: int) -> float:
@@ -132,13 +117,6 @@ def extra_memory(function: Callable[[], Any], inputs: int, out: int) -> float:
     taken = pool.used_bytes() + torch.cuda.max_memory_allocated() - before - out
     del result
     return max(taken, 0) / inputs
-
-
-def relative_error(result: Any, expected: torch.Tensor) -> float:
-    values = torch.as_tensor(result, device="cuda")
-    values = values.to(torch.complex128 if values.is_complex() else torch.float64)
-    assert torch.isfinite(torch.view_as_real(values) if values.is_complex() else values).all(), "not finite"
-    return float((values - expected).norm() / expected.norm())
 
 
 def real_inverse(spectrum: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
@@ -382,21 +360,7 @@ def main() -> None:
         if ratios:
             print(f"{kind}: geometric mean {geometric_mean(ratios):.2f} times {other}, at least {min(ratios):.2f}")
     if options.json:
-        commit = subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-        ).stdout.strip()
-        facts = {
-            "device": torch.cuda.get_device_name(),
-            "copy_bytes_per_us": rate,
-            "torch": torch.__version__,
-            "cupy": cupy.__version__,
-            "cuda": torch.version.cuda,
-            "python": platform.python_version(),
-            "spectralops": spectralops.__version__,
-            "commit": commit,
-        }
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps({"facts": facts, "rows": rows}, indent=1) + "\n")
+        write(options.json, rows, copy_bytes_per_us=rate)
 
 
 if __name__ == "__main__":

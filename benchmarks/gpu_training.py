@@ -10,10 +10,7 @@ models by turns, eager and as replayed CUDA graphs; `peak` is the most memory th
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 import statistics
-import subprocess
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -21,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from gpu_timing import write
 from torch import Tensor, nn
 from torch.nn import functional
 
-import spectralops
 from spectralops import torch as st
 
 BATCH, CHANNELS, SIZE, MODES, LAYERS = 16, 64, 128, 16, 4
@@ -229,17 +226,8 @@ def main() -> None:
             f"{found['ours_peak_MiB']:.0f} of {found['torch_peak_MiB']:.0f} MiB  err {found['gradients_differ']:.0e}"
         )
     if options.json:
-        commit = subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-        ).stdout.strip()
-        facts = {
-            "device": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda,
-            "python": platform.python_version(), "spectralops": spectralops.__version__, "commit": commit,
-            "model": f"{LAYERS} layers, batch {BATCH}, {CHANNELS} channels, {SIZE} x {SIZE}, modes {MODES}, float32",
-            "goal": GOAL,
-        }  # fmt: skip
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps({"facts": facts, "rows": rows}, indent=1) + "\n")
+        model_line = f"{LAYERS} layers, batch {BATCH}, {CHANNELS} channels, {SIZE} x {SIZE}, modes {MODES}, float32"
+        write(options.json, rows, model=model_line, goal=GOAL)
 
 
 if __name__ == "__main__":
