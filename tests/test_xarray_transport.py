@@ -436,6 +436,7 @@ NONE = np.zeros((24, 48))
         (TypeError, "steps is 2 and duration is '1 D', but must not both be given", {"steps": 2, "duration": "1 D"}),
         (ValueError, "dims are ('lat',), but must be one of latitude and one of longitude", {"dims": "lat"}),
         (ValueError, "winds have NaN at sea, but must have none", {"u": {"nan": 1}}),
+        (ValueError, "winds have NaN at sea, but must have none", {"v": {"nan": 1}}),
         (ValueError, "dt is not given, but must be where nothing moves", {"u": {"zero": 1}, "v": {"zero": 1}}),
         (TypeError, "mask is a ndarray, but must be a DataArray of bool", {"mask": NONE > 0}),
         (ValueError, "source has other coordinates along 'lat'", {"source": {"lat": 1}}),

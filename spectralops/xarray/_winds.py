@@ -31,7 +31,8 @@ class Fluxes:
         down, up = self.across, xp.roll(self.across, -1, axis=-2)
         if not rows.wraps[0]:
             down, up = part(down, -2, 0, -1), part(down, -2, 1, None)
-        across = xp.where(up > 0, up, 0.0) + xp.where(down < 0, -down, 0.0)
+        # NaN is in no comparison, and must not be lost.
+        across = xp.where(up < 0, 0.0, up) + xp.where(down > 0, 0.0, -down)
         return xp.where(net < 0, 0.0, net) + at_poles(across, rows)
 
     def mixed(self, other: Fluxes, weight: float) -> Fluxes:
