@@ -84,8 +84,8 @@ class Lines:
     def run(
         self, source: int, step: int, target: int, target_step: int, count: int, factors: Array, workers: int
     ) -> None:
-        table = workspace.address(self.transfer(factors))
-        job, kernel, lanes = self.job.address, self.kernel, self.lanes
+        transfer = self.transfer(factors)  # held while kernels read it: other threads may have it forgotten
+        table, job, kernel, lanes = workspace.address(transfer), self.job.address, self.kernel, self.lanes
 
         def some(first: int, last: int) -> None:
             buffer = workspace.take(self.scratch)
