@@ -13,7 +13,6 @@ from scipy import fft
 from spectralops._compiler import unavailable
 from spectralops._cpu.blocks import Index, blocks, run
 from spectralops._cpu.vector.choice import filter_refusal, is_smooth
-from spectralops._cpu.vector.prepared import KEPT_BYTES
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral import SpectralFilterPlan
@@ -22,8 +21,6 @@ __all__ = ["algorithm", "spectral_filter"]
 
 # Results of up to this size are one block, whatever their shape.
 ONE_BLOCK_BYTES = 1 << 18
-# Images of one call that are large together; more of them share a filter that is laid out once.
-MOST_LARGE = 2
 
 Array = np.ndarray[Any, Any]
 
@@ -73,11 +70,13 @@ def algorithm(plan: SpectralFilterPlan) -> str:
 
 
 def _is_large(plan: SpectralFilterPlan) -> bool:
-    """Whether images are too large for workspaces: see vector/large.py, which counts the rows that fill vectors too."""
+    """Whether images are too large for workspaces; the engine counts the rows that fill vectors too."""
+    from spectralops._cpu.vector.large import is_large  # loads llvmlite
+
     first, *rest = plan.sizes
     item = 16 if plan.compute_dtype in ("float64", "complex128") else 8
     tiles = item * math.prod(rest) * (first // 2 + 1 if plan.grid.halved else first)
-    return bool(rest) and plan.batch <= MOST_LARGE and 4 * tiles > KEPT_BYTES
+    return bool(rest) and is_large(tiles, plan.batch)
 
 
 @lru_cache(maxsize=1)
