@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from spectralops._compiler import unavailable
 
-__all__ = ["chirp_length", "filter_refusal", "is_smooth", "split", "transform_refusal"]
+__all__ = ["LONG", "chirp_length", "filter_refusal", "is_smooth", "split", "transform_refusal"]
 
 PRIMES = (2, 3, 5, 7)
 AXES = (1, 2, 3)
@@ -33,7 +33,7 @@ SPREAD = 1.45
 CALL_SCIPY, CALL_ENGINE = 60e3, 40e3
 # Numbers in the vectors of most CPUs.
 LANES = {"float32": 8, "float64": 4}
-# From this length on, a transform on its own is spread over the lanes.
+# From this length on, for fewer rows than lanes, one transform is spread over the lanes as an image of its own.
 LONG = 1024
 # Rough lengths above this become convolutions that leave the second-level cache.
 LONGEST_CHIRP = 4096

@@ -10,13 +10,11 @@ import numpy as np
 
 from spectralops._cpu.vector import fields as f
 from spectralops._cpu.vector import host, jobs, kernels, prepared, tables, workspace
-from spectralops._cpu.vector.choice import split
+from spectralops._cpu.vector.choice import LONG, split
 from spectralops._cpu.vector.large import is_large, large
 
 __all__ = ["Route", "route"]
 
-# From this length on, for fewer rows than lanes, one transform is spread over the lanes as an image of its own.
-LONG = 1024
 # Filters of one axis that a route knows again by their content.
 FILTERS_KEPT = 2
 # A group of transforms larger than this leaves the second-level cache between passes: it is spread too.

@@ -12,8 +12,8 @@ from spectralops._cpu.vector import fields as image
 from spectralops._cpu.vector import host, jobs, kernels, tables
 from spectralops._cpu.vector import tile_fields as t
 from spectralops._cpu.vector import window_fields as w
-from spectralops._cpu.vector.choice import split
-from spectralops._cpu.vector.routes import LONG, Lines
+from spectralops._cpu.vector.choice import LONG, split
+from spectralops._cpu.vector.routes import Lines
 
 __all__ = ["Extent", "LineWindows", "Tiles", "Windows", "axis_table", "tiles", "windows"]
 
