@@ -290,23 +290,17 @@ def run(plan: Plan, arrays: tuple[Any, ...], home: _arrays.Home, out: Any = None
 
 def _run_in_own_memory(plan: Plan, arrays: tuple[Any, ...]) -> Any:
     """Execute a plan where the result is allocated by the caller's library."""
-    native = [_arrays.own_memory(x, operand.compute) for operand, x in zip(plan.operands, arrays, strict=True)]
+    native = tuple([_arrays.own_memory(x, operand.compute) for operand, x in zip(plan.operands, arrays, strict=True)])
     result = _arrays.own_result(plan.out_shape, _checks.compute_dtype(plan.out_dtype))
     target = _arrays.own_memory(result)
-    executor(plan.op, plan.backend)(plan, *native, out=target, workers=1)
-    observer = _observer.get()
-    if observer is not None:
-        observer(plan, tuple(native), target)
+    _call(plan, native, target, 1)
     return _arrays.rounded(result, plan.out_dtype)
 
 
 def _run_ready(plan: Plan, arrays: tuple[Any, ...], out: Any, threads: int) -> Any:
     """Execute a plan on arrays that need no adopting and whose library needs no giving back: the quickest way."""
     result = _arrays.empty(plan.out_shape, plan.out_dtype, _arrays.HOST) if out is None else out
-    executor(plan.op, plan.backend)(plan, *arrays, out=result, workers=threads)
-    observer = _observer.get()
-    if observer is not None:
-        observer(plan, arrays, result)
+    _call(plan, arrays, result, threads)
     return result
 
 
@@ -318,16 +312,21 @@ def _run(plan: Plan, arrays: tuple[Any, ...], home: _arrays.Home, out: Any, thre
     target = None if out is None else _target(plan, arrays, out, home)
     direct = target is not None and compute == out_dtype and _arrays.behaves(target)
     result = target if direct else _arrays.empty(plan.out_shape, compute, home)
-    executor(plan.op, plan.backend)(plan, *native, out=result, workers=threads)
-    observer = _observer.get()
-    if observer is not None:
-        observer(plan, native, result)
+    _call(plan, native, result, threads)
     if out is None:
         return _arrays.give_back(result, out_dtype, home)
     if not direct:
         _arrays.store(result, out, target, home)
     _arrays.wrote(out, home)
     return out
+
+
+def _call(plan: Plan, native: tuple[Any, ...], result: Any, threads: int) -> None:
+    """Call the executor of a plan, then whoever observes."""
+    executor(plan.op, plan.backend)(plan, *native, out=result, workers=threads)
+    observer = _observer.get()
+    if observer is not None:
+        observer(plan, native, result)
 
 
 def _target(plan: Plan, arrays: tuple[Any, ...], out: Any, home: _arrays.Home) -> Any:
