@@ -55,7 +55,7 @@ def _rows_of(function: Any, dtype: str) -> Any:
 
 _lock = threading.Lock()
 _known: OrderedDict[int, Prepared] = OrderedDict()
-_grounds: OrderedDict[tuple[int, Program], Ground] = OrderedDict()
+_grounds: OrderedDict[tuple[int, Program, bool], Ground] = OrderedDict()
 
 
 def _remembered(known: OrderedDict[Any, T], key: Any, make: Callable[[], T]) -> T:
@@ -179,7 +179,8 @@ class Prepared:
         geometry = plan.geometry
         with np.errstate(all="ignore"):  # of numbers too large for the dtype, as the plain executor takes them
             program, self.table = program_of(plan)
-            key, varies = (id(geometry), program), self.table.varies
+            varies = self.table.varies
+            key = id(geometry), program, varies
             self.ground = _remembered(_grounds, key, lambda: Ground(geometry, plan.compute, program, varies))
             self.constants = None if varies else self._coefficients(())
         self.pointwise = [_rows_of(function, plan.compute) for function in plan.update.pointwise]
