@@ -16,7 +16,7 @@ import numpy as np
 
 from spectralops.errors import BackendUnavailableError
 
-__all__ = ["Current", "cupy_module", "overlap", "tensor_empty", "tensor_view"]
+__all__ = ["Current", "cupy_module", "index_of", "overlap", "tensor_empty", "tensor_view"]
 
 
 def cupy_module() -> Any:

@@ -7,5 +7,7 @@ read), `workspace` and `prepared` (memory, threads, filters kept), `routes` and 
 `filters` (arrays in, arrays out); `products`, `folding`, `signs`, `truncated` and `pruned` (kernels of transforms to
 kept modes), `fourier_matrices`, `truncation` and its steps, waves and fields (what they read), `mixing` and `channels`
 (spectral convolutions); `natural`, `lines` and `transforms` (the same for lone transforms), `choice` (what it takes).
-Only `emit` and what builds on it load numba, only to compile.
+Beside the transforms: `sums` and `direct` (direct convolutions), `windows` and `tiles` (convolutions by tiles), with
+their fields and jobs, `convolution` (arrays in, arrays out), `chebyshev` (polynomials of a Laplacian), `remap`,
+`sweep_operations` and `sweeps` (transport of tracers). Only `emit` and what builds on it load numba, only to compile.
 """

@@ -9,8 +9,7 @@ f is the mean, over the mass that crosses the face, of a parabola in its cell, w
 faces the values of the cubic through four cells [1]_; a flux beyond the first cell takes whole cells before [2]_. The
 donors' own means alone give a q' between the values that it mixes. The rest of the flux, A = F (f - donor), is cut
 down so that q' stays between the means at the cell's faces, and those beside them across the sweep, or above zero [3]_:
-a top that moves aslant is in one of these. All is written in differences from q,
-so that constants stay to the bit.
+a top that moves aslant is in one of these. All is written in differences from q, so that constants stay to the bit.
 
 The formulas take anything with arithmetic, and `o`, which has ``where(condition, a, b)``, ``maximum``, ``minimum`` and
 ``positive(a)``, whether a >= 0: arrays of any library, or vectors in code that is being compiled. Both compute the same

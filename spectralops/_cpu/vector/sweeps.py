@@ -394,7 +394,7 @@ def bounds_along(job, q, openings, low, high, scratch):
     """Bounds of all cells by their neighbours along rows; the job of :func:`sweep_rows`."""
     n, wraps, apart, pitch = at(job, 2), at(job, 3), at(job, 5), at(job, 6)
     means, opens = shift(scratch, pitch), shift(scratch, 4 * pitch)
-    for row in range(at(job, 0) + at(job, 1)):
+    for row in range(at(job, 0) + at(job, 1)):  # all rows: those before the first are as many as those after the last
         _padded(means, shift(q, row * n), n, wraps, 1)
         _padded(opens, shift(openings, row * apart), n, wraps, 0)
         place = row * n
