@@ -94,9 +94,8 @@ class Geometry:
     def template(self) -> str:
         """Template arguments after the types."""
         types = ", ".join(f"Radices<{', '.join(map(str, order))}>" for order in self.orders)
-        middle = self.resident if len(self.orders) == 2 else None
-        first = f"{self.threads}, {middle}" if middle is not None else f"{self.lines}, {self.threads}"
-        return f"{first}, {types}"
+        first = (self.threads, self.resident) if len(self.orders) == 2 else (self.lines, self.threads)
+        return f"{first[0]}, {first[1]}, {types}"
 
 
 def geometry(lengths: tuple[int, ...], itemsize: int) -> Geometry:
