@@ -110,8 +110,7 @@ struct Tile {
     across<LAST, READ, WRITE>([&](auto& v, int, int place) { f(v, place); });
   }
 
-  // From the spectrum after the first pass along the rows to put(r, c)(q, value) for the first
-  // KEEP columns.
+  // From the spectrum after the first pass along the rows to put(r, c)(q, value) for the first KEEP columns.
   template <int KEEP, typename Put>
   SOPS_DEVICE void backwards(Put&& put) const {
     repeat<LAST>([&](auto p) {
