@@ -229,6 +229,14 @@ def test_jax_pointwise_terms_are_computed_by_jax() -> None:
     check_grads(step, (U,), 1, modes=["rev"])
 
 
+@pytest.mark.parametrize("dx", [np.float64(1.5), np.asarray(1.5), jnp.asarray(1.5)])
+def test_jax_constants_may_be_of_numpy_or_jax(dx: Any) -> None:
+    sj.diffusion_step(U, (1.5, 1.2), 0.1, 0.3)  # what is remembered is compared with what follows
+    got = sj.diffusion_step(U, dx, jnp.asarray(0.1), np.float64(0.3), axes=np.array([1, 2]), steps=np.int64(2))
+    expected = so.diffusion_step(np.asarray(U), 1.5, 0.1, 0.3, axes=(1, 2), steps=2)
+    np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
 def test_jax_gradient_of_a_scalar_coefficient() -> None:
     got = jax.grad(lambda nu: (sj.diffusion_step(U, 1.0, 0.1, nu, steps=7) ** 2).sum())(jnp.asarray(0.3))
     h = 1e-6
@@ -366,6 +374,7 @@ def test_jax_compiles_once_for_the_same_call() -> None:
         (lambda: sj.diffusion_step(U, 1.0, 0.9, NU), so.StabilityError, r"^diffusion_step: dt is 0\.9, "),
         (lambda: sj.diffusion_step(U, 1.0, 0.1, 0.3, worker=2), TypeError, "unexpected keyword argument 'worker'"),
         (lambda: jax.jit(lambda dt: sj.diffusion_step(U, 1.0, dt, 0.3))(0.1), TypeError, "dt is a JAX tracer"),
+        (lambda: jax.jit(lambda dx: sj.diffusion_step(U, dx, 0.1, 0.3))(1.0), TypeError, "dx is a JAX tracer"),
         (lambda: sj.convolve(U, U, mode="all"), ValueError, "^convolve: mode is 'all', but must be"),
     ],
 )  # fmt: skip

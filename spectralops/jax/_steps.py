@@ -107,17 +107,31 @@ def _named(op: str, arguments: tuple[Any, ...]) -> Any:
     return (*(("", Diffusion(value)) for value in nu), ("", advection(op, velocity, scheme, form)))
 
 
-def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+def _mapped(value: Any, change: Callable[[Any], Any], kinds: Any = jax.Array | np.ndarray) -> Any:
     """Arguments with their arrays changed, as values that can be looked up."""
-    if isinstance(value, jax.Array | np.ndarray):
+    if isinstance(value, kinds):
         return change(value)
+    if isinstance(value, np.generic):  # compared with a tuple these give an array
+        return value.item()
     if isinstance(value, list | tuple):
-        return tuple(_mapped(item, change) for item in value)
+        return tuple(_mapped(item, change, kinds) for item in value)
     if isinstance(value, dict):
-        return _Conditions({key: _mapped(item, change) for key, item in value.items()})
+        return _Conditions({key: _mapped(item, change, kinds) for key, item in value.items()})
     if is_dataclass(value) and not isinstance(value, type):
-        return type(value)(**{field.name: _mapped(getattr(value, field.name), change) for field in fields(value)})
+        parts = {field.name: _mapped(getattr(value, field.name), change, kinds) for field in fields(value)}
+        return type(value)(**parts)
     return value
+
+
+def _constant(op: str, name: str, value: Any) -> Any:
+    """An argument that plans are made from, with Python's numbers for arrays."""
+
+    def numbers(x: Any) -> Any:
+        if isinstance(x, jax.core.Tracer):
+            raise TypeError(f"{op}: {name} is a JAX tracer, but must be a constant, since plans are made from it")
+        return _mapped(np.asarray(x).tolist(), numbers)
+
+    return _mapped(value, numbers)
 
 
 def _take(
@@ -126,8 +140,6 @@ def _take(
     u = floating(array(op, "u", u))
     for name in options.keys() - DEFAULTS.keys():
         raise TypeError(f"{op}() got an unexpected keyword argument {name!r}")
-    if isinstance(dt, jax.core.Tracer):
-        raise TypeError(f"{op}: dt is a JAX tracer, but must be a number, since plans are made from it")
     arrays: list[Array] = []
 
     def noted(x: Any) -> ArraySpec:
@@ -136,9 +148,10 @@ def _take(
         return spec_of(arrays[-1])
 
     arguments = _mapped(arguments, noted)
-    given = {name: _mapped(value, noted) for name, value in options.items() if name not in ("source", "mask")}
-    given |= {name: _mapped(options[name], noted) for name in ("source", "mask") if name in options}
-    key = Key(op, _mapped(dx, noted), dt, arguments, tuple(sorted(given.items())), integrator)
+    given: dict[str, Any] = {name: _mapped(options[name], noted) for name in ("source", "mask") if name in options}
+    given |= {name: _constant(op, name, value) for name, value in options.items() if name not in given}
+    dx, dt = _constant(op, "dx", dx), _constant(op, "dt", dt)
+    key = Key(op, dx, dt, arguments, tuple(sorted(given.items())), integrator)
     plan = _judged(key, u, arrays)
     if given.get("axes") is None:
         key = key._replace(options=tuple(sorted((given | {"axes": plan.geometry.axes}).items())))
@@ -156,13 +169,7 @@ def _judged(key: Key, u: Array, arrays: list[Array]) -> StepPlan:
     values = iter([np.asarray(x) for x in arrays])
 
     def filled(value: Any) -> Any:
-        if isinstance(value, ArraySpec):
-            return next(values)
-        if isinstance(value, tuple):
-            return tuple(filled(item) for item in value)
-        if is_dataclass(value) and not isinstance(value, type):
-            return type(value)(**{field.name: filled(getattr(value, field.name)) for field in fields(value)})
-        return value
+        return _mapped(value, lambda _: next(values), ArraySpec)
 
     arguments, options = filled(key.arguments), dict(key.options)
     for name in ("source", "mask"):
