@@ -61,9 +61,7 @@ class Motion:
 
     def __init__(self, rows: Rows, winds: Winds, limiter: int, flux: bool, like: Any) -> None:
         xp = compat.array_namespace(like)
-        opens = [device_array(np.asarray(each, np.float64), like) if winds.sea is None else xp.astype(each, like.dtype)
-                 for each in winds.openings()]  # fmt: skip
-        along, across = opens
+        along, across = winds.open_parts(like)
         self.flux, self.turns = flux, rows.wraps[0]
         self.area = device_array(rows.areas()[:, None], like) + xp.zeros_like(like[:1, ...])
         if winds.sea is None:
@@ -106,8 +104,7 @@ class Spread:
         xp = compat.array_namespace(like)
         self.rows = rows
         across, along = rows.distances()
-        opens = [device_array(np.asarray(each, np.float64), like) if winds.sea is None else xp.astype(each, like.dtype)
-                 for each in winds.openings()]  # fmt: skip
+        opens = winds.open_parts(like)
         if opens[0].shape[0] > 1:
             raise UnsupportedError(f"{OP}: land differs among fields, but must be the same for all with diffusivity")
         lengths = amount * rows.heights() / along / rows.areas()

@@ -81,6 +81,15 @@ class Winds:
             across = xp.concat([wall, part(across, -2, 1, None), wall], axis=-2)
         return along, across
 
+    def open_parts(self, like: Any) -> tuple[Any, Any]:
+        """The openings as 1 and 0, beside an array and in its precision."""
+        xp = compat.array_namespace(like)
+        along, across = (
+            device_array(np.asarray(each, np.float64), like) if self.sea is None else xp.astype(each, like.dtype)
+            for each in self.openings()
+        )
+        return along, across
+
     def fluxes(self, u: Any, v: Any) -> Fluxes:
         xp = compat.array_namespace(u)
         u, v = (xp.astype(laid(each, self.rows), self.dtype, copy=False) for each in (u, v))
