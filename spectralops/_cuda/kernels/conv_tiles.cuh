@@ -3,12 +3,6 @@
 #include "conv.cuh"
 #include "fft.cuh"
 
-template <typename T>
-SOPS_DEVICE Complex<T>* shared_memory() {
-  extern __shared__ __align__(16) unsigned char sops_shared[];
-  return (Complex<T>*)sops_shared;
-}
-
 // Pass P of the transform of blocks of M points: PARTS butterflies of R points each.
 template <typename Rs, int P>
 struct Level {

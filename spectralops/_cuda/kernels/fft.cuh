@@ -8,6 +8,13 @@
 #pragma once
 #include "complex.cuh"
 
+// The shared memory that a launch gives a block.
+template <typename T>
+SOPS_DEVICE Complex<T>* shared_memory() {
+  extern __shared__ __align__(16) unsigned char sops_shared[];
+  return (Complex<T>*)sops_shared;
+}
+
 SOPS_CONSTEXPR int larger(int a, int b) { return a > b ? a : b; }
 
 // The same number, of which the compiler knows nothing: sums with constants stay sums, which addresses hold for nothing,

@@ -63,12 +63,6 @@ SOPS_DEVICE Complex<double> load_past(const Complex<double>* at) {
 }
 #endif
 
-template <typename T>
-SOPS_DEVICE Complex<T>* shared_memory() {
-  extern __shared__ __align__(16) unsigned char sops_shared[];
-  return (Complex<T>*)sops_shared;
-}
-
 // ---- rows of a padded array, of which only the middle is stored
 
 enum Padding { BARE, ZERO, REFLECT, EDGE };
