@@ -107,7 +107,11 @@ def _run(plan: AnyPlan, x: Any, kernel: Any, bias: Any, out: Any) -> None:
     runner = launch.runner(plan.op, out)
     ready = _ready(plan, runner, out)
     x, kernel = arrays(plan, ready.task, ready.as_they_are, x, kernel)
-    ready.run(runner, x, kernel, bias, out)
+    # Complex numbers are stored whole, which a view of real ones may not allow.
+    result = out if address(out) % out.itemsize == 0 else namespace(out).empty(out.shape, out.dtype)
+    ready.run(runner, x, kernel, bias, result)
+    if result is not out:
+        out[...] = result
 
 
 class Prepared:
