@@ -383,6 +383,16 @@ def test_jax_errors(call: Any, error: type, message: str) -> None:
         call()
 
 
+@pytest.mark.parametrize("nu", [0.3, jnp.full((5, 6), 0.3)], ids=["number", "array"])
+def test_jax_warns_once_and_at_the_caller(nu: Any) -> None:
+    def loss(u: Any) -> Any:
+        return sj.diffusion_step(u, 1.0, 0.9, nu, on_unstable="warn").sum()
+
+    with pytest.warns(so.StabilityWarning) as caught:
+        jax.grad(loss)(U)
+    assert [warning.filename for warning in caught] == [__file__]
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["conv", "filter", "steps", "conv2d"])
 def test_jax_on_a_device(name: str) -> None:

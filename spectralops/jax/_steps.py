@@ -87,8 +87,9 @@ def _plan(u: ArraySpec, device: str, key: Key, arguments: Any = None, options: A
     named = _named(key.op, key.arguments if arguments is None else arguments)
     default = jnp.dtype(jnp.result_type(float)).name
     return prepare(
-        key.op, u.shape, u.dtype, key.dx, key.dt, named, Options(**shared, integrator=key.integrator), device, default
-    )[0]
+        key.op, u.shape, u.dtype, key.dx, key.dt, named, Options(**shared, integrator=key.integrator), device, default,
+        stacklevel=7,
+    )[0]  # fmt: skip
 
 
 DEFAULTS: dict[str, Any] = {
@@ -153,8 +154,10 @@ def _take(
     dx, dt = _constant(op, "dx", dx), _constant(op, "dt", dt)
     key = Key(op, dx, dt, arguments, tuple(sorted(given.items())), integrator)
     plan = _judged(key, u, arrays)
+    given["on_unstable"] = "ignore"  # the plan is made again, but judged once
     if given.get("axes") is None:
-        key = key._replace(options=tuple(sorted((given | {"axes": plan.geometry.axes}).items())))
+        given["axes"] = plan.geometry.axes
+    key = key._replace(options=tuple(sorted(given.items())))
     key = _from_the_end(key, u.ndim)
     if plan.functions:
         return _stage.advance(_Jax(), plan, plan.steps, u, arrays)
