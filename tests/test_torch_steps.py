@@ -210,3 +210,10 @@ def test_torch_steps_keep_single_precision() -> None:
 def test_torch_steps_refuse(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call(U.clone().requires_grad_())
+
+
+def test_torch_recorded_steps_warn_at_the_caller() -> None:
+    u = torch.ones(5, 6, requires_grad=True)
+    with pytest.warns(so.StabilityWarning) as caught:
+        st.diffusion_step(u, 1.0, 0.9, 0.3, on_unstable="warn")
+    assert [warning.filename for warning in caught] == [__file__]

@@ -164,7 +164,7 @@ def prepared(
     with torch.no_grad():
         plan, _ = prepare(
             op, tuple(u.shape), dtype_name(u.dtype), dx, dt, named, Options(**shared, integrator=integrator),
-            u.device.type, dtype_name(torch.get_default_dtype()),
+            u.device.type, dtype_name(torch.get_default_dtype()), stacklevel=6,
         )  # fmt: skip
     return plan, arrays, workers
 
