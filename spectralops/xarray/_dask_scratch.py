@@ -248,7 +248,8 @@ def _forget(owner: tuple[int, Path]) -> None:
 
 @atexit.register
 def _remove_all() -> None:
-    for process, path in _FOLDERS:
+    # A copy, as lazy arrays that go meanwhile take theirs out.
+    for process, path in list(_FOLDERS):
         if process == os.getpid():
             _remove(path)
 
