@@ -41,14 +41,18 @@ def is_split(x: Any, numbers: tuple[int, ...]) -> bool:
 
 def fits(x: Any, numbers: tuple[int, ...]) -> bool:
     """Whether a task can take an array in one piece along some axes, in its blocks along the others."""
-    sizes = [n if number in numbers else max(x.chunks[number]) for number, n in enumerate(x.shape)]
-    return HELD * math.prod(sizes) * x.dtype.itemsize <= budget()
+    return HELD * _largest(x, numbers) <= budget()
 
 
 def by_files(x: Any, numbers: tuple[int, ...]) -> bool:
     """Whether so much of an array is read and written together that it has to lie in files in between."""
+    return _largest(x, numbers) > budget()
+
+
+def _largest(x: Any, numbers: tuple[int, ...]) -> int:
+    """Bytes of the largest piece that is whole along some axes, in the array's blocks along the others."""
     sizes = [n if number in numbers else max(x.chunks[number]) for number, n in enumerate(x.shape)]
-    return math.prod(sizes) * x.dtype.itemsize > budget()
+    return math.prod(sizes) * int(x.dtype.itemsize)
 
 
 def whole_chunks(x: Any, numbers: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
