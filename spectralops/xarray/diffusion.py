@@ -15,6 +15,7 @@ from spectralops import _checks
 from spectralops.boundary import Periodic, Reflect
 from spectralops.filters import Metric, diffusion_filter, plan_diffusion_filter
 from spectralops.xarray._apply import applied, each_variable, regular, same_points
+from spectralops.xarray._cells import Rows
 from spectralops.xarray._grid import EARTH_RADIUS, Axis, GridLayout, grid_layout
 from spectralops.xarray._kernels import device_array, stored, working
 from spectralops.xarray._units import measured
@@ -182,23 +183,11 @@ class _Cells:
 
     @staticmethod
     def of(layout: GridLayout) -> _Cells:
-        (longitude,) = (axis for axis in layout.axes if axis.kind == "longitude")
-        step = longitude.spacing / layout.radius
-        rows = np.deg2rad(np.asarray(layout.latitudes))
-        middle = (rows[1:] + rows[:-1]) / 2
-        faces = np.concatenate([[2 * rows[0] - middle[0]], middle, [2 * rows[-1] - middle[-1]]])
-        reaching = any(axis.edge == "pole" for axis in layout.axes)
-        if reaching:
-            faces[[0, -1]] = np.copysign(np.pi / 2, faces[[0, -1]])
-        faces = np.clip(faces, -np.pi / 2, np.pi / 2)
-        apart = np.abs(np.diff(rows))
-        return _Cells(
-            layout.radius**2 * step * np.abs(np.diff(np.sin(faces))),
-            layout.radius * np.abs(np.diff(faces)),
-            layout.radius * step * np.cos(faces[:-1]),
-            layout.radius * np.concatenate([apart[:1], apart]),
-            layout.radius * step * np.maximum(np.cos(rows), 1e-9),
-        )
+        numbers = {axis.kind: axis.number for axis in layout.axes}
+        rows = Rows(layout, numbers["latitude"], numbers["longitude"])
+        across, along = rows.distances()
+        apart = np.concatenate([across[:1], across])
+        return _Cells(rows.areas(), rows.heights(), rows.widths()[:-1], apart, along)
 
 
 @dataclass(frozen=True, slots=True)
