@@ -15,6 +15,7 @@ import numpy as np
 
 from spectralops._cuda.convolution_problem import FINISH, KERNEL, OUT, SPACE, TABLES, Problem, X
 from spectralops._cuda.launch import Device, Kernel
+from spectralops._cuda.passes import unpacking_roots
 from spectralops._cuda.program import Address, Program
 from spectralops._cuda.pruned import ALIGNMENT, MIX, mix_kernel
 from spectralops._plans.device_convolution_cost import (
@@ -233,8 +234,7 @@ class _Builder:
     def factors(self) -> list[np.ndarray[Any, Any]]:
         """Twiddle factors along each axis, and those that tell packed lines apart."""
         tables = [table(order) for order in self.each.orders]
-        n = self.each.points
-        return [*tables, np.exp(-1j * np.pi * np.arange(n // 2 + 1) / n)] if self.half else tables
+        return [*tables, unpacking_roots(self.each.points)] if self.half else tables
 
     def aligned(self, transforms: int) -> int:
         """Bytes of so many spectra."""

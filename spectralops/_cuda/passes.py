@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Chirp", "Passes", "factors", "passes", "within_warp"]
+__all__ = ["Chirp", "Passes", "factors", "passes", "unpacking_roots", "within_warp"]
 
 RADICES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 24, 25, 28, 30, 32)
 PRIMES = (2, 3, 5, 7, 11, 13)
@@ -73,7 +73,7 @@ class Passes:
         With `roots` follow exp(-pi i k / n) for k = 0 ... n/2, which split the spectrum of packed real lines.
         """
         parts = _twiddles(self.radices, 1.0) + _twiddles(self.radices[::-1], scale)
-        return np.concatenate([np.zeros(0, complex), *parts, *([_roots(self.size)] if roots else [])])
+        return np.concatenate([np.zeros(0, complex), *parts, *([unpacking_roots(self.size)] if roots else [])])
 
     @property
     def reversed_at(self) -> int:
@@ -121,7 +121,7 @@ class Chirp:
         kernel[m - n + 1 :] = chirp[:0:-1].conj()
         spectrum, inner = np.fft.fft(kernel) / m, self.inner.table(1.0, False)
         parts = [chirp, spectrum, inner, chirp, scale * spectrum, inner]
-        return np.concatenate([*parts, *([_roots(n)] if roots else [])])
+        return np.concatenate([*parts, *([unpacking_roots(n)] if roots else [])])
 
     @property
     def reversed_at(self) -> int:
@@ -130,7 +130,8 @@ class Chirp:
         return self.size + 3 * inner.size - inner.radices[0] - inner.radices[-1]
 
 
-def _roots(n: int) -> np.ndarray[Any, Any]:
+def unpacking_roots(n: int) -> np.ndarray[Any, Any]:
+    """exp(-pi i k / n) for k = 0 ... n/2: what tells 2 n real values apart that were transformed as n complex ones."""
     roots: np.ndarray[Any, Any] = np.exp(-1j * np.pi * np.arange(n // 2 + 1) / n)
     return roots
 
