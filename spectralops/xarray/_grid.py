@@ -13,7 +13,11 @@ import xarray as xr
 from spectralops import _checks
 from spectralops.xarray._units import ANGLES, LENGTHS
 
-__all__ = ["EARTH_RADIUS", "Axis", "GridLayout", "chosen_dims", "grid_layout", "kind_of"]
+__all__ = ["EARTH_RADIUS", "Axis", "Dims", "Edges", "GridLayout", "chosen_dims", "grid_layout", "kind_of"]
+
+# What public functions take as `dims` and `edges`.
+Dims = Hashable | Sequence[Hashable] | None
+Edges = str | Mapping[Hashable, str] | None
 
 # Mean radius of the Earth [m].
 EARTH_RADIUS = 6_371_008.8

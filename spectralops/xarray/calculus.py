@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
@@ -11,15 +11,13 @@ import xarray as xr
 from spectralops import _checks
 from spectralops.errors import UnsupportedError
 from spectralops.xarray._apply import applied, commensurable, described, each_variable, matched, regular
-from spectralops.xarray._grid import EARTH_RADIUS, Axis, GridLayout, grid_layout
+from spectralops.xarray._grid import EARTH_RADIUS, Axis, Dims, Edges, GridLayout, grid_layout
 from spectralops.xarray._kernels import Derivative, InverseLaplacian, Laplacian, WindDerivative
 from spectralops.xarray._pint import bare, dressed, in_units
 from spectralops.xarray._sphere import SphereInverse
 
 __all__ = ["derivative", "inverse_laplacian", "laplacian", "streamfunction_potential", "vorticity_divergence"]
 
-Edges = str | Mapping[Hashable, str] | None
-Dims = Hashable | Sequence[Hashable] | None
 METHODS = ("auto", "spectral", "difference")
 
 

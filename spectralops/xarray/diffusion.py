@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,14 +16,11 @@ from spectralops.boundary import Periodic, Reflect
 from spectralops.filters import Metric, diffusion_filter, plan_diffusion_filter
 from spectralops.xarray._apply import applied, each_variable, regular, same_points
 from spectralops.xarray._cells import Rows
-from spectralops.xarray._grid import EARTH_RADIUS, Axis, GridLayout, grid_layout
+from spectralops.xarray._grid import EARTH_RADIUS, Axis, Dims, Edges, GridLayout, grid_layout
 from spectralops.xarray._kernels import device_array, stored, working
 from spectralops.xarray._units import measured
 
 __all__ = ["cell_area", "check_cells", "diffuse", "sea_mask"]
-
-Edges = str | Mapping[Hashable, str] | None
-Dims = Hashable | Sequence[Hashable] | None
 
 
 def diffuse(

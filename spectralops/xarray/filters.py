@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,11 @@ import xarray as xr
 
 from spectralops import _checks, transfer
 from spectralops.xarray._apply import applied, each_variable, regular
-from spectralops.xarray._grid import EARTH_RADIUS, GridLayout, grid_layout, kind_of
+from spectralops.xarray._grid import EARTH_RADIUS, Dims, Edges, GridLayout, grid_layout, kind_of
 from spectralops.xarray._kernels import Convolution, Filter
 from spectralops.xarray._units import measured
 
 __all__ = ["bandpass", "convolve", "gaussian", "highpass", "lowpass"]
-
-Edges = str | Mapping[Hashable, str] | None
-Dims = Hashable | Sequence[Hashable] | None
 
 
 def lowpass(

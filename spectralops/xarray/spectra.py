@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import array_api_compat as compat
@@ -12,12 +12,10 @@ import xarray as xr
 from spectralops import _arrays, _checks
 from spectralops import power_spectrum as _power_spectrum
 from spectralops.xarray._apply import each_variable, regular
-from spectralops.xarray._grid import EARTH_RADIUS, Axis, GridLayout, grid_layout
+from spectralops.xarray._grid import EARTH_RADIUS, Axis, Dims, GridLayout, grid_layout
 from spectralops.xarray._units import product
 
 __all__ = ["power_spectrum"]
-
-Dims = Hashable | Sequence[Hashable] | None
 
 
 def power_spectrum(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from spectralops._cpu.vector.remap import LIMITERS
 from spectralops.errors import UnsupportedError
 from spectralops.xarray._apply import applied, each_variable, regular, same_points
 from spectralops.xarray._cells import Rows
-from spectralops.xarray._grid import EARTH_RADIUS, GridLayout, grid_layout, kind_of
+from spectralops.xarray._grid import EARTH_RADIUS, Dims, Edges, GridLayout, grid_layout, kind_of
 from spectralops.xarray._motion import OP
 from spectralops.xarray._pint import in_units
 from spectralops.xarray._transport import Transport
@@ -24,8 +24,6 @@ from spectralops.xarray.diffusion import check_cells, sea_mask
 
 __all__ = ["advect_diffuse"]
 
-Edges = str | Mapping[Hashable, str] | None
-Dims = Hashable | Sequence[Hashable] | None
 FORMS = ("flux", "advective")
 # Of the largest stable step, where dt is not given.
 SAFETY = 0.9
