@@ -116,6 +116,24 @@ def test_a_cluster_may_still_be_at_work(folder, monkeypatch) -> None:
     assert stores(folder) == []
 
 
+def test_lazy_arrays_may_go_while_the_process_ends(folder, monkeypatch) -> None:
+    arrays = [turned(numbers(7, 11)), turned(numbers(7, 11), wanted=((7,), (11,)))]
+    for y in arrays:
+        y[:2, :2].compute()
+    remove = scratch._remove
+
+    def collecting(path):
+        if arrays:
+            arrays.clear()
+            gc.collect()
+        remove(path)
+
+    monkeypatch.setattr(scratch, "_remove", collecting)
+    del y
+    scratch._remove_all()
+    assert stores(folder) == []
+
+
 def test_forked_processes_leave_it_alone(folder, monkeypatch) -> None:
     y = turned(numbers(7, 11))
     y[:2].compute()
