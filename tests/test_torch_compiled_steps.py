@@ -115,6 +115,18 @@ def test_torch_text_of_arguments_makes_nothing_else() -> None:
         _compiled_steps._read("().__class__")
 
 
+def test_torch_functions_of_pointwise_terms_belong_to_this_process() -> None:
+    """An exported text must not find another function, nor does one that is traced again get another name."""
+    text = _compiled_steps.text_of(so.Pointwise(math.sin), [])
+    assert _compiled_steps.text_of(so.Pointwise(math.sin), []) == text
+    assert _compiled_steps.text_of(so.Pointwise(math.cos), []) != text
+    assert _compiled_steps._read(text).function is math.sin
+    with pytest.raises(
+        so.UnsupportedError, match="^pde_step: the function of Pointwise is one of another process, but"
+    ):
+        _compiled_steps._read(text.replace(_compiled_steps._PROCESS, "0"))
+
+
 def test_torch_steps_refuse_what_compiled_code_cannot_hold() -> None:
     message = "^steps: an argument is a ndarray, but must be one that compiled code can hold$"
     with pytest.raises(TypeError, match=message):

@@ -8,6 +8,7 @@ this package and no others.
 from __future__ import annotations
 
 import ast
+import uuid
 from collections.abc import Callable
 from dataclasses import fields
 from functools import lru_cache
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from spectralops import boundary
 from spectralops._plans import terms
+from spectralops.errors import UnsupportedError
 from spectralops.torch._replay import gradients
 from spectralops.torch._stage import advance
 from spectralops.torch._step_arguments import filled, prepared
@@ -41,19 +43,27 @@ class Array(NamedTuple):
     number: int
 
 
-# Functions of pointwise terms, by the names that texts give them.
+# Functions of pointwise terms, by the names that texts give them: of this process, since an exported program may be
+# loaded by another one, and kept, so that no other function gets the same name.
 _functions: dict[str, Callable[..., Any]] = {}
+_PROCESS = uuid.uuid4().hex
 
 
 @constant
 def _name_of(function: Callable[..., Any]) -> str:
-    name = f"function {len(_functions)}"
+    name = f"{id(function)} of {_PROCESS}"
     _functions[name] = function
     return name
 
 
 def _function(name: str) -> Callable[..., Any]:
-    return _functions[name]
+    found = _functions.get(name)
+    if found is None:
+        raise UnsupportedError(
+            "pde_step: the function of Pointwise is one of another process, but must be of this one; "
+            "export steps without Pointwise, or compile them here"
+        )
+    return found
 
 
 def text_of(value: Any, arrays: list[Tensor]) -> str:
