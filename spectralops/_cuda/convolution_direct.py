@@ -9,7 +9,6 @@ import numpy as np
 from spectralops._cuda.convolution_problem import FINISH, KERNEL, OUT, Problem, X
 from spectralops._cuda.launch import Kernel
 from spectralops._cuda.program import Address, Program
-from spectralops._plans.device_convolution_cost import LONGEST, MOST_CHANNEL_TAPS, MOST_TAPS
 
 __all__ = ["direct", "family"]
 
@@ -26,6 +25,8 @@ DIRECT = np.dtype(
     + [("fill", np.float64, 2)]
 )  # fmt: skip
 
+# Kernels of so many elements are unrolled.
+MOST_TAPS, MOST_CHANNEL_TAPS, LONGEST = 121, 25, 11
 # Results of a thread along a row, and along a column without and with channels; threads of a block, across and down.
 ACROSS, DOWN, ROWS = 4, 8, 2
 TEAMS = [(tx, ty) for tx in (4, 8, 16) for ty in (4, 7, 8, 14, 16, 28) if 48 <= tx * ty <= 128]

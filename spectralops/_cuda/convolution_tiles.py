@@ -18,13 +18,6 @@ from spectralops._cuda.launch import Device, Kernel
 from spectralops._cuda.passes import unpacking_roots
 from spectralops._cuda.program import Address, Program
 from spectralops._cuda.pruned import ALIGNMENT, MIX, mix_kernel
-from spectralops._plans.device_convolution_cost import (
-    LEAST_HALF,
-    MULTIPROCESSOR_BYTES,
-    RADICES,
-    RESERVED_BYTES,
-    SPACE_BYTES,
-)
 
 __all__ = ["Geometry", "geometry", "is_half", "radices", "shape_of", "table", "tiled"]
 
@@ -45,8 +38,16 @@ TAPS = np.dtype(
     [("taps", np.int64, 2), ("dilation", np.int64, 2), ("flip", np.int64), ("kernels", np.int64), ("scale", np.float64)]
 )
 
+RADICES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 18)
 # Threads of a multiprocessor that the geometry aims at, by bytes of a number, which take up registers.
 RESIDENT = {4: 1024, 8: 384}
+# Spectra of a slice of the tiles of a convolution over channels.
+SPACE_BYTES = 768 * 2**20
+# Shorter lines are quicker as complex ones without imaginary part than packed and told apart.
+LEAST_HALF = 4096
+# What a block takes of shared memory beyond its own.
+RESERVED_BYTES = 1024
+MULTIPROCESSOR_BYTES = 228 * 1024
 
 
 @lru_cache(maxsize=1024)

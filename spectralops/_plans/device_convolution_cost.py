@@ -14,10 +14,7 @@ from itertools import product
 from spectralops._plans.convolution_cost import Cost
 from spectralops._plans.transform import fft_flops
 
-__all__ = [
-    "CUFFT", "LEAST_HALF", "LONGEST", "MOST_AXES", "MOST_CHANNEL_TAPS", "MOST_TAPS", "MULTIPROCESSOR_BYTES",
-    "RADICES", "RESERVED_BYTES", "SPACE_BYTES", "DeviceSums",
-]  # fmt: skip
+__all__ = ["CUFFT", "DeviceSums"]
 
 # Seconds of a whole device; "float" means one float32, and float64 counts as two.
 LAUNCH = 4e-6  # one kernel
@@ -40,14 +37,12 @@ CUFFT = "cupy"  # engine of the estimate for cuFFT
 CUFFT_CALL = 100e-6  # the launches of a pipeline of cuFFT
 CUFFT_BYTES = 30  # bytes that such a pipeline moves for each byte of the transformed array
 
-# What the kernels take, and what they unroll; they read these numbers here.
+# What the kernels take, and what they unroll.
 MOST_AXES = 3
 LONGEST, MOST_TAPS, MOST_CHANNEL_TAPS = 11, 121, 25
-# Shorter real lines are quicker as complex ones without imaginary part than packed and told apart.
 LEAST_HALF = 4096
-# Spectra of a slice of the tiles of a convolution over channels.
 SPACE_BYTES = 768 * 2**20
-# Shared memory that the runtime keeps of each block, and that of a multiprocessor.
+# Shared memory that the runtime keeps, and that of a multiprocessor.
 RESERVED_BYTES, MULTIPROCESSOR_BYTES = 1024, 228 * 1024
 
 RADICES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 18)
