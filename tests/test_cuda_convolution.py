@@ -393,6 +393,20 @@ def test_planes_that_do_and_do_not_begin_at_whole_quads(host, rng, width: int) -
     assert_close(found, reference(so.fft_conv2d, x, weight, groups=2, padding=1), 4 * EPS["float32"])
 
 
+@on_host
+@pytest.mark.parametrize("method", ["direct", "tiles"])
+def test_results_whose_complex_numbers_straddle_words(host, rng, method: str) -> None:
+    """A view of floats: kernels store whole complex numbers, so they get memory that begins at one."""
+    x = (rng.standard_normal((2, 20)) + 1j * rng.standard_normal((2, 20))).astype(np.complex64)
+    numbers = np.zeros(2 * 40 + 1, np.float32)
+    first = 1 if numbers.ctypes.data % 8 == 0 else 0
+    out = numbers[first : first + 80].view(np.complex64).reshape(2, 20)
+    assert out.ctypes.data % 8 == 4
+    kernel = np.ones((1, 3), np.complex64)
+    assert so.convolve(x, kernel, mode="same", method=method, backend=BACKEND, out=out) is out
+    assert_close(out, reference(so.convolve, x, kernel, mode="same"), 8 * EPS["float32"])
+
+
 def test_programs_are_made_once() -> None:
     with backend(Recorder()) as runner:
         plan = so.plan_convolve((40, 40), "f4", ArraySpec((3, 3), "float32"), method="tiles", backend=BACKEND)

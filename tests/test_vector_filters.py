@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -406,3 +408,28 @@ def test_filters_of_one_axis_are_known_by_their_content(rng: np.random.Generator
     assert way.known[1] is before[0]
     check(x, np.ascontiguousarray(shaped.real), (axis,))
     assert len(way.known) == routes.FILTERS_KEPT == 2
+
+
+def test_a_filter_lives_while_kernels_read_it(rng, monkeypatch) -> None:
+    """Other threads may have it forgotten by filters of their own meanwhile."""
+    lines = routes.Lines(16, 1, "float64", False)
+    found: list[bool] = []
+    made: list[weakref.ref[np.ndarray]] = []
+    transfer = lines.transfer
+
+    def remembered(factors: np.ndarray) -> np.ndarray:
+        table = transfer(factors)
+        made.append(weakref.ref(table))
+        return table
+
+    def kernel(*arguments: object) -> None:
+        for _ in range(routes.FILTERS_KEPT):
+            transfer(rng.random(9))
+        gc.collect()
+        found.append(made[0]() is not None)
+
+    monkeypatch.setattr(lines, "transfer", remembered)
+    monkeypatch.setattr(lines, "kernel", kernel)
+    x = rng.standard_normal((1, 16))
+    lines.run(x.ctypes.data, 16, x.ctypes.data, 16, 1, rng.random(9), 1)
+    assert found == [True]
