@@ -182,6 +182,9 @@ class Stage:
     def _slope(self, part: Transport, v: Any, velocity: Any) -> Any:
         axis, n = part.axis, self.shape[part.axis]
         if part.scheme == "central":
+            if not part.masked:
+                wide = self.extended(v, axis, 1)
+                return _part(wide, axis, 2, n) - _part(wide, axis, 0, n)
             difference = self.difference(v, axis, 0)
             return _part(difference, axis, 1, n) + _part(difference, axis, 0, n)
         if part.wind:

@@ -54,6 +54,28 @@ def test_diffusion_is_the_promised_formula_bit_for_bit(shape, dtype: str, rng: n
     np.testing.assert_array_equal(so.diffusion_step(u, dx, dt, nu, axes=axes), expected)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_burgers_is_the_promised_formula_bit_for_bit(dtype: str, rng: np.random.Generator) -> None:
+    """The slope of the textbook, u_{i+1} - u_{i-1}, times u, times dt / (2 dx), taken off last axis first."""
+    dx, dt = (0.5, 0.7), 0.03
+    u = rng.standard_normal((6, 7)).astype(dtype)
+    expected = so.diffusion_step(u, dx, dt, 0.8)
+    for a in (1, 0):
+        slope = np.roll(u, -1, a) - np.roll(u, 1, a)
+        expected = expected - (slope * u) * u.dtype.type(dt / dx[a] * 0.5)
+    np.testing.assert_array_equal(so.diffuse_convect_step(u, dx, dt, 0.8), expected)
+
+
+def test_a_varying_wind_is_the_promised_formula_bit_for_bit(rng: np.random.Generator) -> None:
+    u, v, dt, dx = rng.standard_normal((6, 5)), rng.standard_normal((2, 6, 5)), 0.05, (0.5, 0.7)
+    expected = u
+    for a in (1, 0):
+        slope = np.roll(u, -1, a) - np.roll(u, 1, a)
+        expected = expected - (slope * v[a]) * (dt / dx[a] * 0.5)
+    found = so.convection_step(u, tuple(v), dx, dt, scheme="central", on_unstable="ignore")
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_a_varying_diffusivity_is_flux_differences_bit_for_bit(rng: np.random.Generator) -> None:
     u, nu, dt, dx = rng.standard_normal((6, 5)), rng.random((6, 5)), 0.05, (0.5, 0.7)
     expected = u

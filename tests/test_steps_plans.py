@@ -108,7 +108,9 @@ def test_stages_widen_the_halo_and_count_operations(integrator: str) -> None:
         ([Advection(ArraySpec((8,), "float64"), "central", "flux")], None, 1 + 5),
         ([Advection(ArraySpec((8,), "float64"), "upwind", "flux")], None, 5),
         ([SelfAdvection("upwind")], None, 1 + 3),
-        ([SelfAdvection("central")], None, 2 + 3),
+        ([Advection(ArraySpec((8,), "float64"), "central")], None, 1 + 3),
+        ([SelfAdvection("central")], None, 1 + 3),
+        ([SelfAdvection("central")], ArraySpec((8,), "bool"), 2 + 3),
         ([SelfAdvection("central", "flux")], None, 3 + 3),
         ([SelfAdvection("upwind", "flux")], None, 5 + 3),
         ([SelfAdvection("upwind3", "flux")], None, 1 + 2 * (3 + 1) + 5 + 3),
@@ -220,7 +222,10 @@ def test_factors_of_transport(scheme: str, form: str, velocity, factor: float, w
 def test_masked_winds_are_transport() -> None:
     mask = ArraySpec((8,), "bool")
     plan = so.plan_convection_step((8,), "float64", -2.0, 0.5, 0.1, scheme="central", mask=mask, on_unstable="ignore")
-    assert plan.update.transport == (Transport(0, "central", "advective", -2.0, -0.2, 0),)
+    assert plan.update.transport == (Transport(0, "central", "advective", -2.0, -0.2, 0, masked=True),)
+    terms = SelfAdvection("upwind", "flux")
+    plan = so.plan_pde_step((8,), "float64", 0.5, 0.1, terms, mask=mask, on_unstable="ignore")
+    assert plan.update.transport == (Transport(0, "upwind", "flux", None, 0.1, 0, masked=True),)
 
 
 def test_index_bits_count_the_ghosts() -> None:

@@ -56,11 +56,13 @@ def transport(stage: Stage, part: Transport, velocity: Any, forward: Any, padded
 
 
 def _slope(stage: Stage, part: Transport, forward: Any, padded: Any) -> Any:
-    """Difference of the face values on either side of each cell, in scratch memory."""
+    """Difference of the face values on either side of each cell, twice that of central ones, in scratch memory."""
     xp, axis = stage.xp, part.axis
     if part.scheme == "central":
-        difference = stage.difference(padded, axis, 0)
         out = stage.faces("slope", axis, 0)
+        if not part.masked:
+            return xp.subtract(stage.cells(padded, axis, 1, 1), stage.cells(padded, axis, -1, -1), out=out)
+        difference = stage.difference(padded, axis, 0)
         return xp.add(stage.slab(difference, axis, 1, 0), stage.slab(difference, axis, 0, -1), out=out)
     sides = [part.wind] if part.wind else [-1, 1]
     difference = stage.difference(padded, axis, REACH[part.scheme])

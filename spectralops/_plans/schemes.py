@@ -20,8 +20,9 @@ A stage maps u to E(u) = u + dt * rhs(u), accumulated in this order:
    value at a face is fL = uL + G when the wind blows to higher indices (or stands still), fR = uR - G when it blows
    to lower ones; the central one is f = uL + uR, its half being part of the factor.
    Advective form: ``T = G_high + (d_low - G_low)`` for the first, ``T = (d_high - G_high) + G_low`` for the second, by
-   the sign of the cell's velocity (upwind, without G: ``d_low``, ``d_high``), and ``T = d_high + d_low`` for central;
-   G := 0 on closed faces. ``acc = acc - T * factor`` for a number velocity, else ``acc = acc - (T * v) * factor``.
+   the sign of the cell's velocity (upwind, without G: ``d_low``, ``d_high``), and ``T = u[+1] - u[-1]`` for central,
+   or ``T = d_high + d_low`` where there is a mask; G := 0 on closed faces. ``acc = acc - T * factor`` for a number
+   velocity, else ``acc = acc - (T * v) * factor``.
    Flux form: ``F = f * factor`` for a number velocity; ``F = f * V`` with ``V = (vL + vR) * factor``, whose sign
    chooses fL or fR, for an array; for u itself ``F = (pL + mR) * factor`` after Engquist and Osher, where pL is fL of
    the field ``max(u, 0)**2`` and mR is fR of ``min(u, 0)**2``, ghosts included, central
@@ -120,7 +121,7 @@ class Transport:
     """Advection along one axis that is not linear with constant coefficients.
 
     `velocity` is an array, None for u itself, or a number, which the factor then holds and whose sign is `wind`
-    (0 where the sign is only known cell by cell, or does not matter).
+    (0 where the sign is only known cell by cell, or does not matter). `masked`: whether faces may be closed.
     """
 
     axis: int
@@ -129,6 +130,7 @@ class Transport:
     velocity: Field | float | None
     factor: float
     wind: int
+    masked: bool = False
 
     @property
     def flops(self) -> int:
@@ -136,7 +138,7 @@ class Transport:
         sides = 1 if self.wind else 2
         number = isinstance(self.velocity, float)
         if self.scheme == "central":
-            values = 2 if self.form == "advective" else 3 if self.velocity is None else 1
+            values = 1 + self.masked if self.form == "advective" else 3 if self.velocity is None else 1
         elif self.scheme == "upwind":
             values = 1 if self.form == "advective" else 0
         else:
@@ -231,9 +233,9 @@ def assemble(
                     for offset, weight in DERIVATIVE[term.scheme].items():
                         add(axes[j] if offset else -1, wind * offset, v, -wind * weight * dt / spacing[j])
                 else:
-                    transport.append(_transport(axes[j], term.scheme, term.form, v, dt / spacing[j]))
+                    transport.append(_transport(axes[j], term, v, dt / spacing[j], masked))
         elif isinstance(term, SelfAdvection):
-            transport += [_transport(axes[j], term.scheme, term.form, None, dt / spacing[j]) for j in last_to_first]
+            transport += [_transport(axes[j], term, None, dt / spacing[j], masked) for j in last_to_first]
         elif isinstance(term, Source):
             if term.rate != 0.0:
                 sources.append((term.rate, dt))
@@ -265,12 +267,15 @@ def _linear(weights: dict[tuple[int, int], Weight], axes: tuple[int, ...]) -> Li
     return Linear(center, tuple(taps))
 
 
-def _transport(axis: int, scheme: str, form: str, velocity: Field | float | None, rate: float) -> Transport:
+def _transport(
+    axis: int, term: Advection | SelfAdvection, velocity: Field | float | None, rate: float, masked: bool
+) -> Transport:
     """One transport; its factor is dt / h, halved for each mean that it makes of a sum, times a number velocity."""
+    scheme, form = term.scheme, term.form
     factor = rate * 0.5 if scheme == "central" else rate
     if form == "flux" and not isinstance(velocity, float):
         factor *= 0.5
     if not isinstance(velocity, float):
-        return Transport(axis, scheme, form, velocity, factor, 0)
+        return Transport(axis, scheme, form, velocity, factor, 0, masked)
     wind = 0 if scheme == "central" else (1 if velocity > 0 else -1)
-    return Transport(axis, scheme, form, velocity, factor * velocity, wind)
+    return Transport(axis, scheme, form, velocity, factor * velocity, wind, masked)

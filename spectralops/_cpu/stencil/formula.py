@@ -187,6 +187,8 @@ class Formula:
     def slope(self, one: Transport, cell: Cell, velocity: Value | None) -> Value:
         if one.scheme == "central":
             below = _next(cell, one.axis, -1)
+            if not self.program.masked:
+                return self.u(_next(cell, one.axis)) - self.u(below)
             return self.difference(U, one.axis, cell) + self.difference(U, one.axis, below)
         if velocity is None:
             return self.one_sided_slope(one, cell, one.wind)

@@ -157,8 +157,7 @@ SOPS_DEVICE T add_taps(T sum, const T* low, const T* high, const Values<T, N>& v
 }
 template <int A, typename T, int N>
 SOPS_DEVICE T add_self(T sum, T u, const T* low, const T* high, const Values<T, N>& v) {
-  const T above = high[A] - u, below = u - low[A];
-  sum = sum - (above + below) * u * v.speed[A];
+  sum = sum - (high[A] - low[A]) * u * v.speed[A];
   if constexpr (A > 0) sum = add_self<A - 1>(sum, u, low, high, v);
   return sum;
 }

@@ -42,6 +42,7 @@ struct Stage {
 // which cells are computed, or -1.
 template <typename T, class SIZES, int MASK, bool INSIDE>
 struct Cell {
+  static constexpr bool masked = MASK >= 0;
   const Stage<T, SIZES>& p;
   const T* here;
   const index_t* at;
@@ -316,7 +317,9 @@ struct Transport {
       if constexpr (KIND == ARRAY) velocity = cell.template around<A, 0, S>(FIELD);
       if constexpr (KIND == ITSELF) velocity = cell.u();
       T change;
-      if constexpr (SCHEME == CENTRAL)
+      if constexpr (SCHEME == CENTRAL && !C::masked)
+        change = cell.template u<A, 1>() - cell.template u<A, -1>();
+      else if constexpr (SCHEME == CENTRAL)
         change = difference<A, 1, Same, T>(cell) + difference<A, 0, Same, T>(cell);
       else if constexpr (WIND != 0)
         change = slope<SCHEME, A, WIND, T>(cell);
