@@ -51,10 +51,14 @@ def test_a_program_fills_in_addresses_on_a_device(monkeypatch: pytest.MonkeyPatc
     cuda = SimpleNamespace(driver=SimpleNamespace(launchKernel=launch_kernel))
     monkeypatch.setitem(sys.modules, "cupy.cuda", cuda)
     monkeypatch.setattr("spectralops._cuda.program.launch_kernel", launch_kernel)
+    bound: list[int] = []
+    monkeypatch.setattr("spectralops._cuda.program.bind", bound.append)
     runner = SimpleNamespace(device=lambda: launch.Device(0, 1, 1), stream=lambda: 5)
     monkeypatch.setattr(launch, "cuda_runner", runner)
     made = program()
+    assert not made.compiled(0)
     made.run(runner, [1000, 2000])  # type: ignore[arg-type]
+    assert made.compiled(0)
     made.run(runner, [3000, 2000])  # type: ignore[arg-type]
     thread = threading.Thread(target=made.run, args=(runner, [4000, 5000]))
     thread.start()
@@ -63,6 +67,7 @@ def test_a_program_fills_in_addresses_on_a_device(monkeypatch: pytest.MonkeyPatc
     assert [call[:4] for call in calls] == [(77, geometry, 5, 0)] * 6
     assert [call[4] for call in calls] == [[2016, 7], [5, 1000], [2016, 7], [5, 3000], [5016, 7], [5, 4000]]
     assert [call[5] for call in calls[1::2]] == [2000, 2000, 5000]
+    assert bound == [0, 0], "once in each thread"
 
 
 def test_the_driver_launches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,3 +86,44 @@ def test_address() -> None:
     x = np.zeros(8)
     assert address(x[2:]) == x.ctypes.data + 16
     assert address(SimpleNamespace(data=SimpleNamespace(ptr=12))) == 12
+
+
+def test_a_program_takes_arguments_of_any_size_and_clears_memory() -> None:
+    record = np.array([(1.5, 2, 3)], np.dtype([("a", np.float32), ("b", np.int32), ("c", np.int32)]))
+    memory = np.full(16, 0xFF, np.uint8)
+    made, runner = Program(), Recorder()
+    made.add(KERNEL, np.int32(-7), record, Address(0))
+    made.clear(Address(1, 4), 8)
+    made.run(runner, [1000, address(memory)])
+    ((first, second, pointer),) = runner.arguments
+    assert (first.nbytes, first.view(np.int32).tolist()) == (4, [-7])
+    assert second.view(record.dtype).tolist() == [(1.5, 2, 3)]
+    assert pointer == 1000
+    assert memory.tolist() == [255] * 4 + [0] * 8 + [255] * 4
+
+
+def test_cooperative_launches_and_clearing_on_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+    driver = SimpleNamespace(
+        launchKernel=lambda *a: calls.append(("alone", *a[:9])),
+        launchCooperativeKernel=lambda *a: calls.append(("together", *a[:9], len(a))),
+    )
+    runtime = SimpleNamespace(
+        memsetAsync=lambda *a: calls.append(("clear", *a)), setDevice=lambda index: calls.append(("bind", index))
+    )
+    monkeypatch.setitem(sys.modules, "cupy.cuda", SimpleNamespace(driver=driver, runtime=runtime))
+    from spectralops._cuda import program as module
+
+    monkeypatch.setattr(module, "launch_kernel", module.launch_kernel)
+    function = SimpleNamespace(kernel=SimpleNamespace(ptr=77))
+    monkeypatch.setattr("spectralops._cuda.program.module.function", lambda *_: function)
+    monkeypatch.setattr(launch, "cuda_runner", SimpleNamespace(device=lambda: launch.Device(3, 1, 1)))
+    made = Program()
+    made.clear(Address(1, 4), 8)
+    made.add(Kernel("some.cu", "some", (5,), (32,), cooperative=True), Address(0))
+    made.add(KERNEL, Address(0))
+    made.launch(3, 9, [1000, 2000, 3000])
+    assert calls == [
+        ("bind", 3), ("clear", 2004, 0, 8, 9), ("together", 77, 5, 1, 1, 32, 1, 1, 0, 9, 10),
+        ("alone", 77, 3, 2, 1, 64, 1, 1, 128, 9),
+    ]  # fmt: skip

@@ -324,7 +324,7 @@ class TestStages:
             for dt in (0.1, 0.1, 0.125, 0.0625):
                 so.diffusion_step(u, 1.0, dt, 1.0, backend=BACKEND)
             assert len(steps._prepared) == 2
-            assert runner.arguments[0][-2] is runner.arguments[1][-2]
+            assert runner.launched[0] is runner.launched[1]
         steps._prepared.clear()
 
 

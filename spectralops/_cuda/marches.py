@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -11,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spectralops._cuda.launch import Device, Kernel, index_option
+from spectralops._cuda.program import Address, Program
 from spectralops._cuda.stages import C_NAMES, NO_CONTRACTION, Instances
 
 if TYPE_CHECKING:
     from spectralops._plans.schemes import Weight
     from spectralops._plans.steps import StepPlan
 
-__all__ = ["ALIGNMENT", "March", "Pass", "most_levels"]
+__all__ = ["ALIGNMENT", "LINE_BYTES", "March", "Marches", "Pass", "most_levels"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,10 @@ LEAST_HEIGHT = 4
 # A launch of several passes saves launches where a pass takes no longer than one: for fields of up to so many bytes.
 RESIDENT_BYTES = 16 << 20
 TAPS = {"none": 0, "both": 1, "low": 2, "high": 3, "each": 4}
+# The parts of scratch memory start at such lines.
+LINE_BYTES = 256
+# Addresses of a program: the arrays, scratch memory, coefficients in the order of the plan.
+U, OUT, SPACE, FIELDS = range(4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,19 @@ class Pass:
     levels: int
     passes: int
     grid: np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Marches:
+    """All launches of a plan."""
+
+    program: Program
+    space_bytes: int
+
+    def calls(self, operands: Sequence[int], out: int, space: int) -> tuple[tuple[Program, list[int]]]:
+        """The one program, with the addresses of u and of its coefficients."""
+        u, *fields = operands
+        return ((self.program, [u, out, space, *fields]),)
 
 
 def most_levels(axes: int, itemsize: int) -> int:
@@ -105,6 +124,7 @@ class March:
         self.axes = len(geometry.axes)
         self.real = np.dtype(plan.compute)
         self._schedules: dict[tuple[int, bool], tuple[Pass, ...]] = {}
+        self._launches: dict[tuple[int, bool], Marches] = {}
         self.index = np.dtype(np.int32 if plan.index_bits == 32 else np.int64)
         first = geometry.axes[0]
         taps = dict.fromkeys(range(self.axes), "none")
@@ -172,6 +192,43 @@ class March:
         if found is None:
             found = self._schedules[key] = self._schedule(device, aligned)
         return found
+
+    def launches(self, device: Device, aligned: bool) -> Marches:
+        """The same as a program, with its scratch memory: a counter, coefficients of each grid, the field."""
+        key = (device.index, aligned)
+        found = self._launches.get(key)
+        if found is None:
+            found = self._launches[key] = self._programmed(self.passes(device, aligned))
+        return found
+
+    def _programmed(self, passes: tuple[Pass, ...]) -> Marches:
+        program, instances = Program(), self.instances
+        table, begin = Address(OUT), LINE_BYTES
+        if instances is not None:
+            table = Address(SPACE, begin)
+            begin += -(-instances.count * self.values.itemsize // LINE_BYTES) * LINE_BYTES
+            inner = {(2, word): Address(FIELDS + operand - 1) for word, operand in instances.places()}
+            program.add(instances.kernel, table, self.values, instances.values, inner=inner)
+        again = len(passes) > 1 or passes[0].passes > 1
+        spare = Address(SPACE, begin) if again else Address(OUT)
+        source = Address(U)
+        for k, one in enumerate(passes):
+            # By turns to the scratch memory and to the result, so that the last launch ends there.
+            target, other = (Address(OUT), spare) if (len(passes) - k) % 2 else (spare, Address(OUT))
+            if self.axes == 1:
+                arguments: tuple[Any, ...] = (np.int32(one.levels), one.grid)
+            elif self.axes == 3 or one.levels == 1:
+                arguments = (one.grid,)
+            else:
+                counter = target
+                if one.passes > 1:
+                    counter = Address(SPACE)
+                    program.clear(counter, LINE_BYTES)
+                arguments = (other, counter, np.int32(one.passes), one.grid)
+            program.add(one.kernel, source, target, *arguments, self.values, table)
+            source = target
+        nbytes = math.prod(self.plan.in_shape) * self.real.itemsize
+        return Marches(program, begin + nbytes if again else begin if instances is not None else 0)
 
     def _shape(self, levels: int) -> Shape:
         return SHAPES[self.axes, self.real.itemsize, levels == 1]

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from spectralops._cuda import launch, module
 from spectralops._cuda.launch import Kernel, Runner
 
-__all__ = ["Address", "Program", "address"]
+__all__ = ["Address", "Prepared", "Program", "address"]
 
 
 def address(array: Any) -> int:
@@ -31,12 +32,26 @@ class Address:
     shift: int = 0
 
 
+class Prepared(Protocol):
+    """What a plan launches for contiguous, aligned arrays, found by their addresses alone."""
+
+    @property
+    def space_bytes(self) -> int:
+        """Scratch memory of a call."""
+        ...
+
+    def calls(self, operands: Sequence[int], out: int, space: int) -> Iterable[tuple[Program, list[int]]]:
+        """Programs in order, each with the addresses in its slots."""
+        ...
+
+
 @dataclass(slots=True)
 class Step:
-    """One launch: arguments as 8-byte words, where each begins, and which words are addresses."""
+    """One launch: arguments as 8-byte words, the bytes of each, and which words are addresses."""
 
     kernel: Kernel
     words: list[np.ndarray[Any, Any]]
+    nbytes: list[int]
     addresses: list[tuple[int, int, Address]]  # argument, word in it, address
 
 
@@ -45,47 +60,63 @@ class Program:
     """Launches to be made one after the other on the current stream."""
 
     steps: list[Step] = field(default_factory=list)
+    cleared: list[tuple[Address, int]] = field(default_factory=list)
     _ready: dict[int, Any] = field(default_factory=dict)
 
-    def add(self, kernel: Kernel, *arguments: Any, inner: dict[tuple[int, int], Address] | None = None) -> None:
-        """Append a launch. Arguments: :class:`Address`, 8-byte NumPy scalars, or structured arrays of 8-byte fields.
+    def clear(self, at: Address, nbytes: int) -> None:
+        """Have so many bytes be zero when the first launch begins."""
+        self.cleared.append((at, nbytes))
 
-        `inner` gives addresses inside structured arguments by argument and word.
+    def add(self, kernel: Kernel, *arguments: Any, inner: dict[tuple[int, int], Address] | None = None) -> None:
+        """Append a launch. Arguments: :class:`Address`, NumPy scalars, or structures.
+
+        `inner` gives addresses inside structured arguments by argument and 8-byte word.
         """
-        words, places = [], [(argument, word, at) for (argument, word), at in (inner or {}).items()]
+        words, nbytes, places = [], [], [(argument, word, at) for (argument, word), at in (inner or {}).items()]
         for position, value in enumerate(arguments):
             if isinstance(value, Address):
                 places.append((position, 0, value))
-                words.append(np.zeros(1, np.uint64))
-            else:
-                words.append(np.atleast_1d(np.asarray(value)).view(np.uint64).copy())
-        self.steps.append(Step(kernel, words, places))
+                value = np.uint64(0)
+            given = np.asarray(value).tobytes()
+            nbytes.append(len(given))
+            words.append(np.frombuffer(given + bytes(-len(given) % 8), np.uint64))
+        self.steps.append(Step(kernel, words, nbytes, places))
 
     def run(self, runner: Runner, addresses: list[int]) -> None:
         """Launch everything with these addresses in the slots."""
         if runner is launch.cuda_runner:
-            self._launch(runner, addresses)
+            self.launch(runner.device().index, runner.stream(), addresses)
             return
+        for at, nbytes in self.cleared:
+            ctypes.memset(addresses[at.slot] + at.shift, 0, nbytes)
         for step in self.steps:
             words = [each.copy() for each in step.words]
             for argument, word, at in step.addresses:
                 words[argument][word] = addresses[at.slot] + at.shift
-            runner.launch(step.kernel, *(_argument(each) for each in words))
+            runner.launch(step.kernel, *map(_argument, words, step.nbytes))
 
-    def _launch(self, runner: Runner, addresses: list[int]) -> None:
-        device = runner.device()
-        ready = self._ready.get(device.index)
+    def compiled(self, device: int) -> bool:
+        """Whether nothing is left to be compiled for a device."""
+        return device in self._ready
+
+    def launch(self, device: int, stream: int, addresses: list[int]) -> None:
+        """The same on the current device, of this number, and on this stream of it."""
+        ready = self._ready.get(device)
         if ready is None:
-            ready = self._ready[device.index] = _Ready(self, device)
-        stream = runner.stream()
+            ready = self._ready[device] = _Ready(self, launch.cuda_runner.device())
         first = ready.arguments(addresses)
-        for function, geometry, offset in ready.calls:
-            launch_kernel(function, *geometry, stream, first + offset, 0)
+        for at, nbytes in self.cleared:
+            clear_memory(addresses[at.slot] + at.shift, 0, nbytes, stream)
+        for function, geometry, offset, cooperative in ready.calls:
+            if cooperative:
+                launch_cooperative_kernel(function, *geometry, stream, first + offset)
+            else:
+                launch_kernel(function, *geometry, stream, first + offset, 0)
 
 
-def _argument(words: np.ndarray[Any, Any]) -> Any:
-    """As a runner takes it: a scalar for one word, a structure for more."""
-    return words[0] if words.size == 1 else words.view([("word", np.uint64, words.size)])
+def _argument(words: np.ndarray[Any, Any], nbytes: int) -> Any:
+    """As a runner takes it: a scalar for a word, a structure for everything else."""
+    return words[0] if nbytes == 8 else words.view(np.uint8)[:nbytes].view([("byte", np.uint8, nbytes)])
 
 
 def launch_kernel(function: int, *arguments: int) -> None:
@@ -96,6 +127,27 @@ def launch_kernel(function: int, *arguments: int) -> None:
     driver.launchKernel(function, *arguments)
 
 
+def launch_cooperative_kernel(function: int, *arguments: int) -> None:
+    """The driver's launch of blocks that wait for one another, through CuPy."""
+    from cupy.cuda import driver
+
+    driver.launchCooperativeKernel(function, *arguments)
+
+
+def clear_memory(at: int, value: int, nbytes: int, stream: int) -> None:
+    """Set bytes of the device, in the order of the stream."""
+    from cupy.cuda import runtime
+
+    runtime.memsetAsync(at, value, nbytes, stream)
+
+
+def bind(device: int) -> None:
+    """Make the device's context current in a thread that may have made no call of CUDA's before."""
+    from cupy.cuda import runtime
+
+    runtime.setDevice(device)
+
+
 class _Ready:
     """The program as flat arrays for one device, with its functions compiled."""
 
@@ -103,7 +155,7 @@ class _Ready:
         words: list[np.ndarray[Any, Any]] = []
         pointers: list[int] = []
         places: list[list[tuple[int, int]]] = []
-        self.calls: list[tuple[int, tuple[int, ...], int]] = []
+        self.calls: list[tuple[int, tuple[int, ...], int, bool]] = []
         self.functions = []
         count = 0
         for step in program.steps:
@@ -111,7 +163,7 @@ class _Ready:
             function = module.function(kernel, device.index, device.shared_bytes).kernel
             self.functions.append(function)  # keeps its module loaded
             geometry = (*(kernel.grid + (1, 1))[:3], *(kernel.block + (1, 1))[:3], kernel.shared)
-            self.calls.append((function.ptr, geometry, 8 * len(pointers)))
+            self.calls.append((function.ptr, geometry, 8 * len(pointers), kernel.cooperative))
             begin = []
             for each in step.words:
                 begin.append(count)
@@ -124,12 +176,15 @@ class _Ready:
         self.words = np.concatenate(words)
         self.pointers = np.array(pointers, np.uint64)
         self.places = places
+        self.device = device.index
         self.local = threading.local()
 
     def arguments(self, addresses: list[int]) -> int:
         """Where this thread's array of pointers to the arguments begins, after filling in what has changed."""
         mine = getattr(self.local, "mine", None)
         if mine is None:
+            bind(self.device)
+            self.places += [[] for _ in range(len(addresses) - len(self.places))]
             words = self.words.copy()
             pointers = self.pointers + np.uint64(address(words))
             buffer = (ctypes.c_uint64 * words.size).from_address(address(words))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spectralops._cuda.launch import Kernel, index_option
-from spectralops._cuda.program import address
+from spectralops._cuda.program import Address, Program
 
 if TYPE_CHECKING:
     from spectralops._plans.schemes import Transport, Weight
@@ -23,6 +23,8 @@ THREADS = 256
 MOST_BLOCKS_Y = 65535
 C_NAMES = {"float32": "float", "float64": "double"}
 SCHEMES = {"central": 0, "upwind": 1, "upwind3": 2, "weno5": 3}
+# Addresses of a program that come before those of the coefficients.
+FIELDS = 4
 COMBINE = {"euler": 0, "heun": 1, "blend": 2, "rk4_first": 3, "rk4_middle": 4, "rk4_last": 5}
 
 
@@ -86,6 +88,8 @@ def _aligned_strides(field: Any, ndim: int) -> tuple[int, ...]:
 class Emitter:
     """Collects the values of a plan as template arguments name them."""
 
+    values: np.ndarray[Any, Any]
+
     def __init__(self, plan: StepPlan, layout: Layout) -> None:
         self.plan = plan
         self.layout = layout
@@ -117,12 +121,13 @@ class Emitter:
         """Their numbers as a C++ type."""
         return f"Sizes<{', '.join(map(str, self._sizes))}>"
 
-    def addressed(self, values: np.ndarray[Any, Any], fields: tuple[Any, ...]) -> np.ndarray[Any, Any]:
-        """A copy of the struct with the addresses of the plan's coefficients."""
-        copy = values.copy()
-        for k, operand in enumerate(self._fields):
-            copy["fields"]["data"][k] = address(fields[operand - 1])
-        return copy
+    def places(self) -> list[tuple[int, int]]:
+        """Words of the struct that hold addresses, and whose: operands of the plan by number."""
+        fields = self.values.dtype.fields
+        assert fields is not None
+        kind, begin = fields["fields"][:2]
+        one = kind.base.itemsize
+        return [((begin + k * one) // 8, operand) for k, operand in enumerate(self._fields)]
 
     # Each of these notes what it needs and gives back its place as template arguments.
 
@@ -203,18 +208,23 @@ class Stages(Emitter):
         self._update = f"Update<{', '.join(terms)}>"
         mask = plan.geometry.mask
         self._mask = -1 if mask is None else self._place(mask)
-        self._kernels: dict[str, Kernel] = {}
+        self._programs: dict[tuple[str, tuple[float, float]], Program] = {}
         self.values = self._struct(math.prod(layout.shape[:-1]))
         self._set_ghosts(self.values)
 
-    def kernel(self, combine: str) -> Kernel:
-        """The launch of one stage that ends as `combine` says."""
-        found = self._kernels.get(combine)
+    def program(self, combine: str, blend: tuple[float, float]) -> Program:
+        """One stage that ends as `combine` says, of the field, u, the sum of stages, the result, and coefficients."""
+        found = self._programs.get((combine, blend))
         if found is None:
-            found = self._kernels[combine] = self._kernel(combine)
+            found = self._programs[combine, blend] = Program()
+            values = self.values.copy()
+            values["blend"] = blend
+            inner = {(4, word): Address(FIELDS + operand - 1) for word, operand in self.places()}
+            found.add(self.kernel(combine), *map(Address, range(FIELDS)), values, inner=inner)
         return found
 
-    def _kernel(self, combine: str) -> Kernel:
+    def kernel(self, combine: str) -> Kernel:
+        """The launch of a stage."""
         real = C_NAMES[self.plan.compute]
         name = f"stage<{real}, {self.sizes}, {self._mask}, {COMBINE[combine]}, {self._update}>"
         n = self.layout.shape[-1]

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from spectralops._cuda import launch
-from spectralops._cuda.marches import ALIGNMENT, March, most_levels
-from spectralops._cuda.program import address
+from spectralops._cuda.marches import ALIGNMENT, LINE_BYTES, March, most_levels
+from spectralops._cuda.program import Prepared, Program, address
 from spectralops._cuda.stages import Layout, Stages
 
 if TYPE_CHECKING:
-    from spectralops._cuda.launch import Runner
     from spectralops._plans.steps import StepPlan
 
-__all__ = ["algorithm", "convection_step", "diffuse_convect_step", "diffusion_step", "pde_step"]
+__all__ = ["algorithm", "convection_step", "diffuse_convect_step", "diffusion_step", "pde_step", "prepared"]
 
-# The parts of scratch memory start at such lines; a march's first is for the counter of the barrier between passes.
-LINE_BYTES = 256
 # Plans whose kernels and values are kept ready.
 CAPACITY = 256
-_prepared: OrderedDict[Any, Stages | March] = OrderedDict()
+_prepared: OrderedDict[Any, Integration | March] = OrderedDict()
 
 
 def algorithm(plan: StepPlan) -> str:
@@ -38,144 +37,106 @@ def pde_step(plan: StepPlan, u: Any, *fields: Any, out: Any, workers: int) -> No
     if not out.size:
         return
     runner = launch.runner(plan.op, out)
-    u = _contiguous(u)
-    ready = _ready(plan, fields)
-    if isinstance(ready, March):
-        _march(runner, ready, u, fields, out)
-    else:
-        INTEGRATORS[plan.integrator](_Steps(runner, ready, ready.addressed(ready.values, fields), u, out))
+    u = u if u.flags.c_contiguous else u.copy(order="C")
+    aligned = address(u) % ALIGNMENT == 0 and address(out) % ALIGNMENT == 0
+    ready = prepared(plan, fields, runner.device(), aligned)
+    space = runner.scratch(ready.space_bytes) if ready.space_bytes else None
+    operands = [address(u), *map(address, fields)]
+    for program, addresses in ready.calls(operands, address(out), 0 if space is None else address(space)):
+        program.run(runner, addresses)
 
 
 diffusion_step = convection_step = diffuse_convect_step = pde_step
 
 
-def _ready(plan: StepPlan, fields: tuple[Any, ...]) -> Stages | March:
-    """The plan's kernels and values, found again by the plan itself and the strides of its coefficients."""
+def prepared(plan: StepPlan, fields: Sequence[Any], device: launch.Device, aligned: bool) -> Prepared:
+    """The plan's launches, found again by the plan itself and the strides of its coefficients.
+
+    `aligned`: u and the result start at a multiple of 16 bytes.
+    """
     key = (id(plan), tuple([field.strides for field in fields]))
     found = _prepared.get(key)
     if found is None or found.plan is not plan:
         if March.covers(plan):
-            found = March(plan, fields)
+            found = March(plan, tuple(fields))
         else:
-            found = Stages(plan, Layout.of(plan.in_shape, plan.geometry.axes, fields))
+            found = Integration(Stages(plan, Layout.of(plan.in_shape, plan.geometry.axes, tuple(fields))))
         _prepared[key] = found
         while len(_prepared) > CAPACITY:
             _prepared.popitem(last=False)
-    return found
+    return found.launches(device, aligned) if isinstance(found, March) else found
 
 
-def _march(runner: Runner, march: March, u: Any, fields: tuple[Any, ...], out: Any) -> None:
-    aligned = address(u) % ALIGNMENT == 0 and address(out) % ALIGNMENT == 0
-    passes = march.passes(runner.device(), aligned)
-    table, spare, instances = out, out, march.instances
-    table_bytes = 0 if instances is None else -(-instances.count * march.values.itemsize // LINE_BYTES) * LINE_BYTES
-    again = len(passes) > 1 or passes[0].passes > 1
-    if again or instances is not None:
-        start = LINE_BYTES + table_bytes
-        memory = runner.scratch(start + (out.nbytes if again else 0))
-        if again:
-            spare = memory[start : start + out.nbytes].view(out.dtype).reshape(out.shape)
-        if instances is not None:
-            table = memory[LINE_BYTES:start]
-            runner.launch(instances.kernel, table, march.values, instances.addressed(instances.values, fields))
-    for k, one in enumerate(passes):
-        # By turns to the scratch memory and to the result, so that the last launch ends there.
-        target, other = (out, spare) if (len(passes) - k) % 2 else (spare, out)
-        if march.axes == 1:
-            runner.launch(one.kernel, u, target, np.int32(one.levels), one.grid, march.values, table)
-        elif march.axes == 3 or one.levels == 1:
-            runner.launch(one.kernel, u, target, one.grid, march.values, table)
-        else:
-            counter = target
-            if one.passes > 1:
-                counter = memory[:LINE_BYTES]
-                _clear(counter)
-            runner.launch(one.kernel, u, target, other, counter, np.int32(one.passes), one.grid, march.values, table)
+class Integration:
+    """The stages of all steps, one launch each, and as many fields of scratch memory as the integrator needs."""
+
+    def __init__(self, stages: Stages) -> None:
+        self.plan, self._stages = stages.plan, stages
+        self._integrate, spares = INTEGRATORS[self.plan.integrator]
+        nbytes = math.prod(self.plan.in_shape) * np.dtype(self.plan.compute).itemsize
+        self._pitch = -(-nbytes // LINE_BYTES) * LINE_BYTES
+        # Where there are several steps, their results lie by turns in the last one and in the result.
+        self.space_bytes = (spares + (self.plan.steps > 1)) * self._pitch
+
+    def calls(self, operands: Sequence[int], out: int, space: int) -> Iterator[tuple[Program, list[int]]]:
+        """A program for each stage, with the addresses of its fields and of the coefficients."""
+        u, *coefficients = operands
+        spares = [space + k * self._pitch for k in range(MOST_SPARES)]
+        for stage in self._integrate(self.plan.steps, u, out, spares):
+            fields = (stage.field, stage.u, stage.out if stage.total is None else stage.total, stage.out)
+            yield self._stages.program(stage.combine, stage.blend), [*fields, *coefficients]
+
+
+class Stage(NamedTuple):
+    """One stage, of `field`, in the step that started from `u`; addresses."""
+
+    combine: str
+    field: int
+    u: int
+    out: int
+    blend: tuple[float, float] = (0.0, 0.0)
+    total: int | None = None
+
+
+def _euler(count: int, u: int, out: int, spares: list[int]) -> Iterator[Stage]:
+    for step in range(count):
+        target = out if (count - step) % 2 else spares[0]
+        yield Stage("euler", u, u, target)
         u = target
 
 
-def _contiguous(array: Any) -> Any:
-    """The array in C order: itself, or a copy where it lies otherwise."""
-    return array if array.flags.c_contiguous else array.copy(order="C")
-
-
-def _clear(array: Any) -> None:
-    """Zero memory without a kernel of its own."""
-    if isinstance(array, np.ndarray):
-        array.fill(0)
-    else:
-        array.data.memset_async(0, array.nbytes)
-
-
-class _Steps:
-    """All stages of a call: u, the result, and as much scratch memory between them as the integrator needs."""
-
-    def __init__(self, runner: Runner, stages: Stages, values: Any, u: Any, out: Any) -> None:
-        self.runner = runner
-        self.stages = stages
-        self.values = values
-        self.u = u
-        self.out = out
-        self.count = stages.plan.steps
-
-    def scratch(self, count: int) -> list[Any]:
-        """Arrays like the result."""
-        if not count:
-            return []
-        itemsize = self.out.itemsize
-        pitch = -(-self.out.size * itemsize // LINE_BYTES) * LINE_BYTES
-        memory = self.runner.scratch(count * pitch)
-        shape, dtype = self.out.shape, self.out.dtype
-        return [memory[k * pitch :][: self.out.size * itemsize].view(dtype).reshape(shape) for k in range(count)]
-
-    def run(
-        self, combine: str, field: Any, u: Any, out: Any, blend: tuple[float, float] = (0.0, 0.0), total: Any = None
-    ) -> None:
-        """One stage: of `field`, in the step that started from `u`."""
-        self.values["blend"] = blend
-        self.runner.launch(self.stages.kernel(combine), field, u, out if total is None else total, out, self.values)
-
-
-def _euler(steps: _Steps) -> None:
-    (spare,) = steps.scratch(1) if steps.count > 1 else (None,)
-    current = steps.u
-    for step in range(steps.count):
-        target = steps.out if (steps.count - step) % 2 else spare
-        steps.run("euler", current, current, target)
-        current = target
-
-
-def _rk2(steps: _Steps) -> None:
-    spares = steps.scratch(1 if steps.count == 1 else 2)
-    middle, u = spares[0], steps.u
-    for step in range(steps.count):
-        target = steps.out if (steps.count - step) % 2 else spares[1]
-        steps.run("euler", u, u, middle)
-        steps.run("heun", middle, u, target)
+def _rk2(count: int, u: int, out: int, spares: list[int]) -> Iterator[Stage]:
+    middle = spares[0]
+    for step in range(count):
+        target = out if (count - step) % 2 else spares[1]
+        yield Stage("euler", u, u, middle)
+        yield Stage("heun", middle, u, target)
         u = target
 
 
-def _ssprk3(steps: _Steps) -> None:
-    spares = steps.scratch(2 if steps.count == 1 else 3)
-    first, second, u = spares[0], spares[1], steps.u
-    for step in range(steps.count):
-        target = steps.out if (steps.count - step) % 2 else spares[2]
-        steps.run("euler", u, u, first)
-        steps.run("blend", first, u, second, (3 / 4, 1 / 4))
-        steps.run("blend", second, u, target, (1 / 3, 2 / 3))
+def _ssprk3(count: int, u: int, out: int, spares: list[int]) -> Iterator[Stage]:
+    first, second = spares[:2]
+    for step in range(count):
+        target = out if (count - step) % 2 else spares[2]
+        yield Stage("euler", u, u, first)
+        yield Stage("blend", first, u, second, (3 / 4, 1 / 4))
+        yield Stage("blend", second, u, target, (1 / 3, 2 / 3))
         u = target
 
 
-def _rk4(steps: _Steps) -> None:
-    spares = steps.scratch(3 if steps.count == 1 else 4)
-    total, a, b, u = *spares[:3], steps.u
-    for step in range(steps.count):
-        target = steps.out if (steps.count - step) % 2 else spares[3]
-        steps.run("rk4_first", u, u, a, (0.5, 0.0), total)
-        steps.run("rk4_middle", a, u, b, (0.5, 0.0), total)
-        steps.run("rk4_middle", b, u, a, (1.0, 0.0), total)
-        steps.run("rk4_last", a, u, target, total=total)
+def _rk4(count: int, u: int, out: int, spares: list[int]) -> Iterator[Stage]:
+    total, a, b = spares[:3]
+    for step in range(count):
+        target = out if (count - step) % 2 else spares[3]
+        yield Stage("rk4_first", u, u, a, (0.5, 0.0), total)
+        yield Stage("rk4_middle", a, u, b, (0.5, 0.0), total)
+        yield Stage("rk4_middle", b, u, a, (1.0, 0.0), total)
+        yield Stage("rk4_last", a, u, target, total=total)
         u = target
 
 
-INTEGRATORS = {"euler": _euler, "rk2": _rk2, "ssprk3": _ssprk3, "rk4": _rk4}
+# Each with the fields of scratch memory that one step takes.
+INTEGRATORS: dict[str, tuple[Callable[[int, int, int, list[int]], Iterator[Stage]], int]] = {
+    "euler": (_euler, 0), "rk2": (_rk2, 1), "ssprk3": (_ssprk3, 2), "rk4": (_rk4, 3)
+}  # fmt: skip
+MOST_SPARES = 4

@@ -1,0 +1,114 @@
+"""What plans launch for contiguous, aligned arrays that are known by their addresses alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spectralops._cuda import convolution, launch, spectral_conv, spectral_filter, spectral_gradient, steps
+from spectralops._cuda.convolution_problem import OUT, SPACE, TABLES
+from spectralops._cuda.program import Prepared, Program, address
+
+__all__ = ["ALIGNMENT", "prepared"]
+
+# Of the arrays, in bytes.
+ALIGNMENT = 16
+
+
+def prepared(plan: Any) -> Prepared | None:
+    """The launches of a plan on the current device; None where its arrays must be looked at or arranged first."""
+    make = MAKERS.get(plan.op)
+    shapes = [operand.spec.shape for operand in plan.operands]
+    if make is None or 0 in plan.out_shape or any(0 in shape for shape in shapes):
+        return None
+    return make(plan, launch.cuda_runner.device())
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """One program. Its slots hold operands, result, scratch memory and constants, in this order or as `order` says."""
+
+    program: Program
+    space_bytes: int
+    constants: tuple[int, ...]
+    order: tuple[int, ...] | None
+    owner: Any  # of the constants' memory
+
+    def calls(self, operands: Sequence[int], out: int, space: int) -> tuple[tuple[Program, list[int]]]:
+        """The program with its addresses."""
+        values = [*operands, out, space, *self.constants]
+        return ((self.program, values if self.order is None else [values[k] for k in self.order]),)
+
+
+def _arrays(plan: Any) -> list[Any]:
+    """Arrays like the operands, never touched."""
+    return [np.empty(operand.spec.shape, operand.compute) for operand in plan.operands]
+
+
+def _cupy() -> Any:
+    import cupy
+
+    return cupy
+
+
+def _filter(plan: Any, device: launch.Device) -> Prepared | None:
+    if plan.transfer is not None:
+        return None
+    symbol = tuple(_arrays(plan)[1:])
+    ready = spectral_filter.Prepared(plan, symbol, device, _cupy())
+    if ready.moved or ready.expand:
+        return None
+    last, tables = len(symbol) + 1, len(ready.table_addresses)
+    order = (0, last, *range(last + 1, last + 2 + tables), *range(1, last))
+    return Launches(ready.program, ready.space_bytes, tuple(ready.table_addresses), order, ready)
+
+
+def _conv(plan: Any, device: launch.Device) -> Prepared | None:
+    return _pruned(spectral_conv.Convolution(plan, _cupy(), device))
+
+
+def _weight_gradient(plan: Any, device: launch.Device) -> Prepared | None:
+    return _pruned(spectral_gradient.WeightGradient(plan, _cupy(), device)) if plan.batch else None
+
+
+def _pruned(ready: Any) -> Prepared | None:
+    if ready.moved:
+        return None
+    return Launches(ready.program, ready.space_bytes, tuple(ready.table_addresses), None, ready)
+
+
+def _convolution(plan: Any, device: launch.Device) -> Prepared | None:
+    kinds = [operand.compute for operand in plan.operands]
+    ready = convolution.Prepared(plan, device, _cupy())
+    rank = len(plan.out_shape)
+    moved = plan.op == "convolve" and plan.axes != tuple(range(rank - len(plan.axes), rank))
+    mixed = ready.task.is_complex[0] != kinds[0].startswith("complex") or set(kinds[2:]) - {plan.out_dtype}
+    if moved or mixed or not ready.as_they_are:
+        return None
+    count = len(plan.operands)
+    factors = [0 if factor is None else address(factor) for factor in ready.factors]
+    constants = (0, *factors, *map(address, ready.tables))
+    bias, tables = 2 if count > 2 else count + 2, range(count + 5, count + 2 + len(constants))
+    places = (0, 1, count, bias, count + 3, count + 4, count + 1, *tables)
+    assert (places[OUT], places[SPACE], len(places)) == (count, count + 1, TABLES + len(ready.tables))
+    return Launches(ready.program, ready.space_bytes, constants, places, ready)
+
+
+def _steps(plan: Any, device: launch.Device) -> Prepared | None:
+    return steps.prepared(plan, _arrays(plan)[1:], device, True)
+
+
+MAKERS: dict[str, Callable[[Any, launch.Device], Prepared | None]] = {
+    "spectral_filter": _filter,
+    "spectral_conv": _conv,
+    "spectral_conv_weight_gradient": _weight_gradient,
+    "fft_conv2d": _convolution,
+    "convolve": _convolution,
+    "diffusion_step": _steps,
+    "convection_step": _steps,
+    "diffuse_convect_step": _steps,
+    "pde_step": _steps,
+}
