@@ -389,6 +389,7 @@ def brings_memory(home: Home) -> bool:
 # The tensors of such a home, and CuPy arrays over their memory.
 own_result = _device.tensor_empty
 own_memory = _device.tensor_view
+direct = _device.Direct
 
 
 def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:

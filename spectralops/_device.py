@@ -16,7 +16,10 @@ import numpy as np
 
 from spectralops.errors import BackendUnavailableError
 
-__all__ = ["Current", "cupy_module", "index_of", "overlap", "tensor_empty", "tensor_view"]
+__all__ = [
+    "Current", "Direct", "cupy_module", "index_of", "launch", "multiprocessors", "overlap", "tensor_empty",
+    "tensor_view",
+]  # fmt: skip
 
 
 def cupy_module() -> Any:
@@ -120,6 +123,70 @@ def _layout(shape: tuple[int, ...], dtype: str) -> tuple[Any, ...]:
 def tensor_empty(shape: tuple[int, ...], dtype: str) -> Any:
     """Uninitialised tensor of PyTorch's on the current device."""
     return _empty()(*_layout(shape, dtype))
+
+
+class Direct:
+    """A plan's launches on PyTorch's contiguous tensors, which go by their addresses from one driver call to another.
+
+    `prepared` has `space_bytes`, of scratch memory, and `calls(operands, out, space)`, programs with addresses.
+    """
+
+    __slots__ = ("_calls", "_device", "_index", "_launched", "_layout", "_space", "_stream")
+
+    def __init__(self, prepared: Any, device: str, shape: tuple[int, ...], dtype: str) -> None:
+        torch = sys.modules["torch"]
+        self._index = index_of(device)
+        self._calls = prepared.calls
+        self._layout = _layout(shape, dtype)
+        self._space = ((prepared.space_bytes,), (1,), torch.uint8) if prepared.space_bytes else None
+        self._device, self._stream = torch._C._cuda_getDevice, torch._C._cuda_getCurrentRawStream
+        self._launched = False
+
+    def __call__(self, tensors: tuple[Any, ...]) -> Any:
+        """The result as a new tensor; None where tensors are not contiguous, aligned and on the current device."""
+        index = self._index
+        if self._device() != index:
+            return None
+        operands = []
+        for x in tensors:
+            at = x.data_ptr()
+            if at % 16 or not x.is_contiguous() or x.is_neg() or x.is_conj():
+                return None
+            operands.append(at)
+        if self._launched:
+            return self._launch(operands)
+        with Current("torch", f"cuda:{index}"):  # kernels are compiled, which asks CuPy whether a graph is captured
+            result = self._launch(operands)
+        self._launched = True
+        return result
+
+    def _launch(self, operands: list[int]) -> Any:
+        empty = _empty()
+        result = empty(*self._layout)
+        space = None if self._space is None else empty(*self._space)
+        stream = self._stream(self._index)
+        for program, addresses in self._calls(operands, result.data_ptr(), 0 if space is None else space.data_ptr()):
+            program.launch(self._index, stream, addresses)
+        return result
+
+
+def launch(program: Any, *tensors: Any) -> None:
+    """Launch a program whose slots are these tensors of PyTorch's, which lie on one device."""
+    index = tensors[0].device.index
+    stream = sys.modules["torch"]._C._cuda_getCurrentRawStream(index)
+    addresses = [x.data_ptr() for x in tensors]
+    if program.compiled(index) and sys.modules["torch"]._C._cuda_getDevice() == index:
+        program.launch(index, stream, addresses)
+        return
+    with Current("torch", f"cuda:{index}"):
+        program.launch(index, stream, addresses)
+
+
+@lru_cache(maxsize=64)
+def multiprocessors(index: int) -> int:
+    """Of a device that PyTorch knows by this number."""
+    count: int = sys.modules["torch"].cuda.get_device_properties(index).multi_processor_count
+    return count
 
 
 def tensor_view(tensor: Any, dtype: str | None = None) -> Any:

@@ -222,3 +222,108 @@ def test_torch_needs_tensors_of_one_device() -> None:
     meta = torch.zeros(2, 2, 3, 2, device="meta")
     with pytest.raises(TypeError, match="spectral_conv: weight is a"):
         st.spectral_conv(torch.zeros(1, 2, 8), meta)
+
+
+class Program:
+    """Notes its launches."""
+
+    def __init__(self) -> None:
+        self.launched: list[Any] = []
+        self.ready: set[int] = set()
+
+    def compiled(self, device: int) -> bool:
+        return device in self.ready
+
+    def launch(self, device: int, stream: int, addresses: list[int]) -> None:
+        self.launched.append((device, stream, addresses))
+        self.ready.add(device)
+
+
+@pytest.fixture
+def device(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """PyTorch on device 0, whose memory is the host's."""
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: cupy.state["device"], raising=False)
+
+    def empty(shape: Any, strides: Any, dtype: Any) -> Any:
+        return torch.empty_strided(shape, strides, dtype=dtype)
+
+    monkeypatch.setattr(_device, "_empty", lambda: empty)
+    return cupy
+
+
+def prepared(program: Program, space_bytes: int = 0) -> Any:
+    return SimpleNamespace(
+        space_bytes=space_bytes, calls=lambda operands, out, space: [(program, [*operands, out, space])]
+    )
+
+
+def test_torch_launches_by_address(device: Any) -> None:
+    program, x, w = Program(), torch.zeros(4, 8), torch.zeros(8)
+    direct = _device.Direct(prepared(program, 64), "cuda:0", (2, 3), "float64")
+    for _ in range(2):
+        y = direct((x, w))
+        assert (y.shape, y.dtype) == ((2, 3), torch.float64)
+        number, stream, (first, second, out, space) = program.launched[-1]
+        assert (number, stream, first, second, out) == (0, 7, x.data_ptr(), w.data_ptr(), y.data_ptr())
+        assert space not in (0, out)
+    # The first call, in which kernels are compiled, has PyTorch's stream current in CuPy.
+    assert [entry for entry in device.log if entry[0] == "enter"] == [("enter", ("stream", "stream of 0"))]
+    assert _device.Direct(prepared(program), "cuda:0", (2, 3), "float32")((x,)) is not None
+    assert program.launched[-1][2][-1] == 0
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        torch.zeros(4, 8).mT,
+        torch.zeros(9)[1:],
+        torch.zeros(4, dtype=torch.complex64).conj(),
+        torch._neg_view(torch.zeros(4)),
+    ],
+    ids=["strides", "alignment", "conjugate", "negative"],
+)
+def test_torch_launches_by_address_only_what_lies_as_planned(device: Any, x: Any) -> None:
+    program = Program()
+    direct = _device.Direct(prepared(program), "cuda:0", (2,), "float32")
+    assert direct((torch.zeros(4), x)) is None
+    device.state["device"] = 1
+    assert direct((torch.zeros(4),)) is None
+    assert not program.launched
+
+
+def test_torch_launches_programs_on_tensors(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, x = Program(), SimpleNamespace(device=SimpleNamespace(index=0), data_ptr=lambda: 32)
+    for _ in range(2):
+        _device.launch(program, x, x)
+    assert program.launched == [(0, 7, [32, 32])] * 2
+    assert len([entry for entry in device.log if entry[0] == "enter"]) == 1
+    device.state["device"] = 1
+    _device.launch(program, x)
+    assert ("enter", ("device", 0)) in device.log
+
+
+def test_torch_calls_plans_by_address(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from spectralops._cuda import by_address
+
+    program, made = Program(), []
+    monkeypatch.setattr(by_address, "prepared", lambda plan: made.append(plan) or prepared(program))
+    _dispatch._direct.clear()
+    plan, x = so.plan_diffusion_step((4, 8), "float32", 1.0, 0.1, 1.0, device="cuda"), torch.zeros(4, 8)
+    home = _arrays.Home("torch", "cuda:0")
+    for _ in range(2):
+        assert _dispatch.run(plan, (x,), home).shape == (4, 8)
+    assert (len(made), len(program.launched)) == (1, 2)
+    monkeypatch.setattr(_dispatch, "_run_in_own_memory", lambda *_: "looked at")
+    assert _dispatch.run(plan, (x[:, ::2],), home) == "looked at"
+    with _dispatch.observe(lambda *_: None):
+        assert _dispatch.run(plan, (x,), home) == "looked at"
+    monkeypatch.setattr(_dispatch, "KEPT_DIRECT", 1)
+    for dt in (0.2, 0.25):
+        _dispatch.run(so.plan_diffusion_step((4, 8), "float32", 1.0, dt, 1.0, device="cuda"), (x,), home)
+    assert len(_dispatch._direct) == 1
+    # Their arrays or results are cast first.
+    nu = _arrays.ArraySpec((4, 1, 1), "float32")
+    for shape, dtype, value in (((4, 8), "float16", 1.0), ((4, 3, 8), "float32", nu)):
+        plan = so.plan_diffusion_step(shape, dtype, 1.0, 0.1, value, device="cuda")
+        assert _dispatch.run(plan, (x,) * len(plan.operands), home) == "looked at"
+    _dispatch._direct.clear()
