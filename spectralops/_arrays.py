@@ -24,6 +24,8 @@ __all__ = ["ArraySpec", "Home", "Operand"]
 
 # Stored in 16 bits, computed in float32: neither NumPy nor SciPy computes in these types.
 HALF_DTYPES = ("float16", "bfloat16")
+# What executors that take bfloat16 as it is stored are handed: its bits, as integers that every library has.
+BITS = "int16"
 # Axes that every array library here can work with, also where an operator needs a few more.
 MOST_AXES = 32
 
@@ -278,10 +280,12 @@ def adopt(x: Any, dtype: str, home: Home) -> Any:
     """View of `x` as a NumPy array (host) or CuPy array (device) of `dtype`, in native byte order.
 
     Copies only where a view cannot carry the values: another dtype, torch's lazy conjugate and negative bits,
-    foreign byte order.
+    foreign byte order. Of `dtype` bfloat16, which only arrays of that dtype are adopted as, it gives the bits.
     """
     if type(x) is np.ndarray and x.dtype is _NATIVE.get(dtype) and x.flags.aligned:
         return x
+    if dtype == "bfloat16":
+        return _adopt_bits(x, home)
     if home.library == "torch":
         if home.device != "cpu":
             return _device.tensor_view(x, dtype)
@@ -298,6 +302,28 @@ def adopt(x: Any, dtype: str, home: Home) -> Any:
     if home.library == "numpy" and not native.flags.aligned:
         return native.copy()
     return native
+
+
+def _adopt_bits(x: Any, home: Home) -> Any:
+    """The bits of a bfloat16 array."""
+    if home.library == "torch":
+        if home.device != "cpu":
+            return _device.tensor_view(x)
+        x = x.detach().resolve_neg()
+    native = bits(memory(x, home))
+    return native if getattr(native.flags, "aligned", True) else native.copy()
+
+
+def bits(native: Any) -> Any:
+    """The same memory as integers, where it holds bfloat16."""
+    return native if native.dtype.name != "bfloat16" else native.view(BITS)
+
+
+def widened(native: Any, dtype: str) -> Any:
+    """The values of a native array of `dtype`, in float32 where they are stored in 16 bits."""
+    if dtype == "bfloat16" and native.dtype.name == BITS:
+        return (native.view("uint16").astype("uint32") << 16).view("float32")
+    return native.astype("float32") if native.dtype.name == "float16" else native
 
 
 def _import(x: Any, home: Home) -> Any:
@@ -358,7 +384,7 @@ def behaves(native: Any) -> bool:
 
 def store(result: Any, out: Any, target: Any, home: Home) -> None:
     """Copy a result into the caller's `out`, rounding to its dtype."""
-    if home.library == "torch":
+    if home.library == "torch" and result.dtype != BITS:
         out.detach().copy_(sys.modules["torch"].from_dlpack(result))
     else:
         target[...] = result
@@ -372,6 +398,7 @@ def wrote(out: Any, home: Home) -> None:
 
 def empty(shape: tuple[int, ...], dtype: str, home: Home) -> Any:
     """Uninitialised native array on the device of `home`: the only place where results are allocated."""
+    dtype = BITS if dtype == "bfloat16" else dtype
     if home.kind == "cpu":
         return _aligned(shape, np.dtype(dtype)) if home.library == "jax" else np.empty(shape, dtype)
     cupy, index = _device.cupy_module(), _device.index_of(home.device)
@@ -411,16 +438,20 @@ def _numpy_dtype(dtype: str) -> np.dtype[Any]:
 
 def give_back(native: Any, dtype: str, home: Home) -> Any:
     """The caller's library's array over the memory of `native`, rounded where the result is stored in 16 bits."""
+    stored = dtype == "bfloat16" and native.dtype == BITS
     if dtype in HALF_DTYPES and home.library not in ("torch", "jax"):  # these two round by themselves, below
-        native = native.astype(_numpy_dtype(dtype))
+        kind = _numpy_dtype(dtype)
+        native = native.view(kind) if stored else native.astype(kind, copy=False)
     if home.library in ("numpy", "cupy"):
         return native
     if home.library == "torch":
         torch = sys.modules["torch"]
         tensor = torch.from_numpy(native) if home.kind == "cpu" else torch.from_dlpack(native)
-        return rounded(tensor, dtype)
+        return tensor.view(torch.bfloat16) if stored else rounded(tensor, dtype)
     if home.library == "jax":
         array = sys.modules["jax"].numpy.from_dlpack(native)
+        if stored:
+            return array.view(dtype)
         return array.astype(dtype) if dtype in HALF_DTYPES else array
     return sys.modules[home.library].from_dlpack(native)
 

@@ -205,7 +205,9 @@ def tensor_copy(tensor: Any, dtype: str | None) -> Any:
 
 
 def _array(address: int, shape: Any, strides: tuple[int, ...], dtype: Any, device: Any, owner: Any) -> Any:
-    cupy, kind, shape = cupy_module(), np.dtype(_name(dtype)), tuple(shape)
+    name = _name(dtype)
+    # CuPy may lack bfloat16: its bits, as integers.
+    cupy, kind, shape = cupy_module(), np.dtype("int16" if name == "bfloat16" else name), tuple(shape)
     if not address:  # nothing in it
         return cupy.empty(shape, kind)
     extent = (1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))) * kind.itemsize

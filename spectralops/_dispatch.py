@@ -44,11 +44,17 @@ ALL = FLOATS + COMPLEXES + HALVES
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """One row of the support table: where an executor lives, its dtypes, and its limits in words."""
+    """One row of the support table: where an executor lives, its dtypes, and its limits in words.
+
+    `stored` says of how many operands, the first ones, it takes the values as they are stored in 16 bits: where all of
+    them have the same such dtype, and so has the result, which is then written in 16 bits too, or there are no other
+    operands. All others are cast to the dtype of the arithmetic.
+    """
 
     module: str
     dtypes: tuple[str, ...]
     limits: str = ""
+    stored: int = 0
 
 
 def _rows(operators: tuple[str, ...], dtypes: tuple[str, ...], **modules: str) -> dict[tuple[str, str], Support]:
@@ -238,11 +244,24 @@ def observe(observer: Callable[[Any, tuple[Any, ...], Any], None]) -> Iterator[N
         _observer.reset(token)
 
 
+def passed(plan: Plan) -> tuple[list[str], str]:
+    """The dtypes in which a plan's executor is handed its arrays and gives its result, where 16 bits are stored."""
+    operands, out = plan.operands, plan.out_dtype
+    first = operands[0].spec.dtype
+    count = SUPPORT[plan.op, plan.backend].stored if first in HALVES else 0
+    same = all((each.spec.dtype, each.compute) == (first, "float32") for each in operands[:count])
+    if not count or not same or (out != first and count < len(operands)):
+        return [each.compute for each in operands], _checks.compute_dtype(out)
+    dtypes = [first] * count + [each.compute for each in operands[count:]]
+    return dtypes, out if out == first else _checks.compute_dtype(out)
+
+
 def execute(plan: Plan, arrays: tuple[Any, ...], *, out: Any = None, workers: int | None = None) -> Any:
     """Run a plan on the caller's arrays: adopt, allocate, execute, give back.
 
     The executor is called as ``executor(plan, *native_arrays, out=native, workers=count)``. It finds inputs of any
-    strides in the dtypes that the plan's operands name (never 16-bit) and must fill the C-contiguous `out` entirely.
+    strides in the dtypes that the plan's operands name (16-bit only where its row of SUPPORT says `stored`, bfloat16
+    then as its bits in integers) and must fill the C-contiguous `out` entirely.
     """
     op, operands = plan.op, plan.operands
     if (
@@ -323,8 +342,9 @@ def _prepared(plan: Plan, home: _arrays.Home) -> Any:
 
 def _run_in_own_memory(plan: Plan, arrays: tuple[Any, ...]) -> Any:
     """Execute a plan where the result is allocated by the caller's library."""
-    native = tuple([_arrays.own_memory(x, operand.compute) for operand, x in zip(plan.operands, arrays, strict=True)])
-    result = _arrays.own_result(plan.out_shape, _checks.compute_dtype(plan.out_dtype))
+    dtypes, kind = passed(plan)
+    native = tuple([_arrays.own_memory(x, dtype) for dtype, x in zip(dtypes, arrays, strict=True)])
+    result = _arrays.own_result(plan.out_shape, kind)
     target = _arrays.own_memory(result)
     _call(plan, native, target, 1)
     return _arrays.rounded(result, plan.out_dtype)
@@ -340,16 +360,19 @@ def _run_ready(plan: Plan, arrays: tuple[Any, ...], out: Any, threads: int) -> A
 def _run(plan: Plan, arrays: tuple[Any, ...], home: _arrays.Home, out: Any, threads: int) -> Any:
     """Execute a plan on arrays that fit it, on the current device and stream."""
     out_dtype = plan.out_dtype
-    compute = _checks.compute_dtype(out_dtype)
-    native = tuple([_arrays.adopt(x, operand.compute, home) for operand, x in zip(plan.operands, arrays, strict=True)])
+    dtypes, kind = passed(plan)
+    native = tuple([_arrays.adopt(x, dtype, home) for dtype, x in zip(dtypes, arrays, strict=True)])
     target = None if out is None else _target(plan, arrays, out, home)
-    direct = target is not None and compute == out_dtype and _arrays.behaves(target)
-    result = target if direct else _arrays.empty(plan.out_shape, compute, home)
+    direct = target is not None and kind == out_dtype and _arrays.behaves(target)
+    if direct:
+        result = _arrays.bits(target)
+    else:
+        result = _arrays.empty(plan.out_shape, kind, home)
     _call(plan, native, result, threads)
     if out is None:
         return _arrays.give_back(result, out_dtype, home)
     if not direct:
-        _arrays.store(result, out, target, home)
+        _arrays.store(result, out, target if kind != out_dtype else _arrays.bits(target), home)
     _arrays.wrote(out, home)
     return out
 
@@ -359,7 +382,8 @@ def _call(plan: Plan, native: tuple[Any, ...], result: Any, threads: int) -> Non
     executor(plan.op, plan.backend)(plan, *native, out=result, workers=threads)
     observer = _observer.get()
     if observer is not None:
-        observer(plan, native, result)
+        seen = [_arrays.widened(x, each.spec.dtype) for x, each in zip(native, plan.operands, strict=True)]
+        observer(plan, tuple(seen), _arrays.widened(result, plan.out_dtype))
 
 
 def _target(plan: Plan, arrays: tuple[Any, ...], out: Any, home: _arrays.Home) -> Any:

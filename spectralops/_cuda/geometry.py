@@ -15,9 +15,9 @@ from spectralops._cuda.program import address
 from spectralops.errors import UnsupportedError
 
 __all__ = [
-    "COLUMNS", "FACTOR", "FILTER", "MOST_FACTORS", "PAD", "SHARED_BYTES", "Lines", "column_geometry",
-    "columns_form", "columns_kernel", "itemsize_of", "kept_on_device", "namespace", "present_shared_bytes", "required",
-    "row_geometry", "rows_kernel", "unfit", "usable", "words",
+    "BYTES", "COLUMNS", "FACTOR", "FILTER", "MOST_FACTORS", "PAD", "REALS", "SHARED_BYTES", "STORED", "Lines",
+    "column_geometry", "columns_form", "columns_kernel", "itemsize_of", "kept_on_device", "namespace",
+    "present_shared_bytes", "required", "row_geometry", "rows_kernel", "stored_as", "unfit", "usable", "words",
 ]  # fmt: skip
 
 FILE = "spectral.cu"
@@ -35,6 +35,8 @@ FILTER = np.dtype(
         ("inner", np.int64),
         ("scale", np.float64),
         ("sign", np.float64),
+        ("beside", np.int64),
+        ("apart", np.int64),
     ]
 )
 PAD = np.dtype([(name, np.int64, 3) for name in ("size", "before", "padded")])
@@ -142,6 +144,20 @@ def itemsize_of(plan: Any) -> int:
     return 8 if plan.compute_dtype in ("float64", "complex128") else 4
 
 
+# C++ types: of 16-bit values in memory, of real numbers by their bytes; and the bytes of each.
+STORED = {"float16": "float16_t", "bfloat16": "bfloat16_t"}
+REALS = {4: "float", 8: "double"}
+BYTES = {"float16_t": 2, "bfloat16_t": 2, "float": 4, "double": 8}
+
+
+def stored_as(plan: Any, fields: int = 1) -> str:
+    """The C++ type of a plan's first arrays in memory, as `_dispatch.passed` hands them to who takes 16 bits."""
+    first = plan.operands[0].spec.dtype
+    same = all((each.spec.dtype, each.compute) == (first, "float32") for each in plan.operands[:fields])
+    stored = same and (plan.out_dtype == first or fields == len(plan.operands))
+    return STORED.get(first, REALS[4]) if stored else REALS[itemsize_of(plan)]
+
+
 def words(lines: Sequence[Lines]) -> str:
     """Radices of the axes, for explain()."""
     return " x ".join(each.passes.words for each in lines)
@@ -149,7 +165,7 @@ def words(lines: Sequence[Lines]) -> str:
 
 def rows_kernel(
     name: str,
-    real: str,
+    reals: tuple[str, str],
     form: str,
     kept: tuple[int, int],
     row: Lines,
@@ -158,14 +174,18 @@ def rows_kernel(
     padding: str = "BARE",
     more: str = "",
 ) -> Kernel:
-    """Transform of `lines` contiguous lines. `kept`: stored wavenumbers and the lowest, as the kernels count them."""
-    stored = "" if name == "rows_filter" else f"{kept[0]}, {kept[1]}, "
+    """Transform of `lines` contiguous lines.
+
+    `reals`: types of the values in memory and of the arithmetic; `kept`: stored wavenumbers and the lowest, as the
+    kernels count them.
+    """
+    wavenumbers = "" if name == "rows_filter" else f"{kept[0]}, {kept[1]}, "
     return Kernel(
         FILE,
-        f"{name}<{real}, {real}, {form}, {stored}{padding}, {row.template}{more}>",
+        f"{name}<{', '.join(reals)}, {form}, {wavenumbers}{padding}, {row.template}{more}>",
         (-(-lines // row.lines),),
         (row.threads,),
-        row.passes.padded * row.lines * COMPLEX_BYTES[real],
+        row.passes.padded * row.lines * COMPLEX_BYTES[reals[1]],
         options,
     )
 

@@ -89,17 +89,26 @@ def plane_geometry(sizes: tuple[int, ...], kept: int, itemsize: int, shared_byte
 
 
 def plane_kernel(
-    name: str, real: str, plane: Plane, kept: tuple[int, int], planes: int, shared_bytes: int, options: tuple[str, ...]
+    name: str,
+    reals: tuple[str, str],
+    plane: Plane,
+    kept: tuple[int, int],
+    planes: int,
+    shared_bytes: int,
+    options: tuple[str, ...],
 ) -> Kernel:
-    """`planes_forward` or `planes_inverse` with these wavenumbers of a column, how many and from which on."""
+    """`planes_forward` or `planes_inverse` with these wavenumbers of a column, how many and from which on.
+
+    `reals`: the types of the values in memory and of the arithmetic.
+    """
     blocks = plane.blocks(shared_bytes)
-    template = f"{real}, {plane.kept}, {kept[0]}, {kept[1]}, {plane.threads}, {blocks}, {plane.passes}"
+    template = f"{', '.join(reals)}, {plane.kept}, {kept[0]}, {kept[1]}, {plane.threads}, {blocks}, {plane.passes}"
     return Kernel(FILE, f"{name}<{template}>", (planes,), (plane.threads,), plane.shared, options, crowded=True)
 
 
 def filter_kernel(
-    real: str, plane: Plane, planes: int, shared_bytes: int, options: tuple[str, ...], factors: str
+    reals: tuple[str, str], plane: Plane, planes: int, shared_bytes: int, options: tuple[str, ...], factors: str
 ) -> Kernel:
     """Both axes forward, the product, and back."""
-    template = f"{real}, {plane.threads}, {plane.blocks(shared_bytes)}, {plane.passes}{factors}"
+    template = f"{', '.join(reals)}, {plane.threads}, {plane.blocks(shared_bytes)}, {plane.passes}{factors}"
     return Kernel(FILE, f"planes_filter<{template}>", (planes,), (plane.threads,), plane.shared, options, crowded=True)

@@ -11,9 +11,11 @@ import numpy as np
 
 from spectralops._cuda import launch
 from spectralops._cuda.geometry import (
+    BYTES,
     COLUMNS,
     FILTER,
     PAD,
+    REALS,
     SHARED_BYTES,
     Lines,
     columns_form,
@@ -23,6 +25,7 @@ from spectralops._cuda.geometry import (
     namespace,
     row_geometry,
     rows_kernel,
+    stored_as,
     unfit,
 )
 from spectralops._cuda.launch import Kernel, Runner
@@ -151,7 +154,9 @@ class Pruned:
         self.plan, self.sides, self.device = plan, sides, device
         self.moved = plan.axes != tuple(sorted(plan.axes))
         self.itemsize = itemsize_of(plan)
-        self.real = "float" if self.itemsize == 4 else "double"
+        self.real = REALS[self.itemsize]
+        fields = 2 if plan.op == "spectral_conv_weight_gradient" else 1
+        self.reals = stored_as(plan, fields), self.real
         self.options = (launch.index_option(plan.index_bits),)
         self.program = Program()
         self.space_bytes = 0
@@ -159,6 +164,11 @@ class Pruned:
         tables = [each.passes.table(1.0, False).astype(kind) for side in sides for each in side.lines]
         self.tables = kept_on_device(tables, xp)
         self.table_addresses = [address(table) for table in self.tables]
+
+    @property
+    def alignment(self) -> int:
+        """Bytes that fields are aligned to: two of their values."""
+        return 2 * BYTES[self.reals[0]]
 
     def run(self, runner: Runner, x: Any, second: Any, out: Any) -> None:
         """Launch it for these arrays."""
@@ -199,7 +209,7 @@ class Pruned:
         if side.plane is not None:
             kernel = plane_kernel(
                 "planes_inverse" if after else "planes_forward",
-                self.real,
+                self.reals,
                 side.plane,
                 (modes[-2], lowest[-2]),
                 images * math.prod(sizes[:-2]),
@@ -224,7 +234,7 @@ class Pruned:
         lines = rows // 2 if side.form in ("PAIRS", "SPLIT") else rows
         row = rows_kernel(
             "rows_inverse" if after else "rows_forward",
-            self.real,
+            self.reals,
             side.form,
             (modes[-1], lowest[-1]),
             side.row,

@@ -56,7 +56,7 @@ def spectral_conv(plan: SpectralConvPlan, x: Any, weight: Any, *, out: Any, work
         return
     runner = launch.runner(plan.op, out)
     program = ready(plan, Convolution, runner, out)
-    alignment = 2 * program.itemsize
+    alignment = program.alignment
     weight = usable(weight, WEIGHT_ALIGNMENT)
     if not program.moved and address(out) % alignment == 0:
         program.run(runner, usable(x, alignment), weight, out)

@@ -18,11 +18,13 @@ import numpy as np
 
 from spectralops._cuda import launch, module
 from spectralops._cuda.geometry import (
+    BYTES,
     COLUMNS,
     FACTOR,
     FILTER,
     MOST_FACTORS,
     PAD,
+    REALS,
     SHARED_BYTES,
     Lines,
     columns_form,
@@ -34,6 +36,7 @@ from spectralops._cuda.geometry import (
     required,
     row_geometry,
     rows_kernel,
+    stored_as,
     unfit,
     usable,
     words,
@@ -50,6 +53,8 @@ __all__ = ["algorithm", "refusal", "spectral_filter"]
 # Scratch memory that a batch may take before it is cut into slices. Cutting it so that the spectrum stays in cache does
 # not pay: small launches leave multiprocessors idle at their ends.
 SPACE_BYTES = 256 * 2**20
+# Lines from this length on are done in the order of the filters that they share.
+LONG_BYTES = 32 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +64,26 @@ class Layout:
     form: str
     sizes: tuple[int, ...]
     batch: int
-    itemsize: int
+    reals: tuple[str, str]  # C++ types of the values in memory and of the arithmetic
     row: Lines
     columns: tuple[Lines, ...]  # first axis, then the middle one
     plane: Plane | None = None  # how one block transforms the last two axes
     halves: bool = False  # whether two blocks share a line, of which `row` transforms half
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a number of the arithmetic."""
+        return BYTES[self.reals[1]]
+
+    @property
+    def value_bytes(self) -> int:
+        """Bytes of a value in memory: two real ones, or one complex one."""
+        return BYTES[self.reals[0]] * (2 if self.form == "FULL" else 1)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether values lie in memory in 16 bits, where their spectrum has no room."""
+        return self.reals[0] != self.reals[1]
 
     @property
     def stored(self) -> int:
@@ -85,6 +105,7 @@ def _layout(plan: SpectralFilterPlan, shared_bytes: int = SHARED_BYTES) -> Layou
     if reason := unfit(sizes):
         return reason
     itemsize = itemsize_of(plan)
+    reals = stored_as(plan), REALS[itemsize]
     last = sizes[-1]
     if len(sizes) == 1:
         form = "FULL" if not real else "PAIRS" if last % 2 == 0 else "HALF"
@@ -94,7 +115,7 @@ def _layout(plan: SpectralFilterPlan, shared_bytes: int = SHARED_BYTES) -> Layou
             row = row_geometry(last // 4, itemsize, shared_bytes)
         if row is None:
             return f"length {last} does not fit a block"
-        return Layout(form, sizes, plan.batch, itemsize, row, (), None, halves)
+        return Layout(form, sizes, plan.batch, reals, row, (), None, halves)
     row = row_geometry(last, itemsize, shared_bytes)
     if row is None:
         return f"length {last} does not fit a block"
@@ -106,9 +127,9 @@ def _layout(plan: SpectralFilterPlan, shared_bytes: int = SHARED_BYTES) -> Layou
     if form == "PAIRS" and not plan.padded:
         plane = plane_geometry(sizes[-2:], last // 2 + 1, itemsize, shared_bytes)
     if plane is None:
-        return Layout(form, sizes, plan.batch, itemsize, row, columns)
+        return Layout(form, sizes, plan.batch, reals, row, columns)
     columns = (*columns[:-1], Lines(plane.column, 1))
-    return Layout(form, sizes, plan.batch, itemsize, Lines(plane.row, 1), columns, plane)
+    return Layout(form, sizes, plan.batch, reals, Lines(plane.row, 1), columns, plane)
 
 
 def refusal(plan: SpectralFilterPlan) -> str:
@@ -135,7 +156,7 @@ def algorithm(plan: SpectralFilterPlan) -> str:
         )
     if not layout.columns:
         return f"one kernel: forward, product and inverse in registers and shared memory, radices {radices}"
-    place = "a workspace" if plan.padded else "the result's own memory"
+    place = "a workspace" if plan.padded or layout.narrow else "the result's own memory"
     form = {
         "PAIRS": f"two real rows as one complex row, the spectrum in {place}",
         "HALF": "real rows one by one, half of their spectrum in a workspace",
@@ -159,7 +180,7 @@ def spectral_filter(plan: SpectralFilterPlan, x: Any, *operands: Any, out: Any, 
     if any(address(value) % value.itemsize for value in symbol):
         symbol = tuple(value.copy() for value in symbol)
         ready = _ready(plan, symbol, runner, out)
-    alignment = 2 * ready.layout.itemsize
+    alignment = 2 * BYTES[ready.layout.reals[0]]
     if not ready.moved and address(out) % alignment == 0:
         ready.run(runner, usable(x, alignment), symbol, out)
         return
@@ -321,7 +342,7 @@ class _Builder:
         plan, layout = prepared.plan, prepared.layout
         self.prepared, self.layout = prepared, layout
         self.options = (launch.index_option(plan.index_bits),)
-        self.real = "float" if layout.itemsize == 4 else "double"
+        self.real = layout.reals[1]
         self.complex_bytes = 2 * layout.itemsize
         self.kinds = "".join(
             f", Factor<{'true' if f.is_complex else 'false'}, {f.strides[0]}>" for f in prepared.factors
@@ -334,6 +355,7 @@ class _Builder:
         arguments["inner"] = layout.stored if d == 3 else 2**31 - 1
         arguments["scale"] = layout.scale
         arguments["sign"] = -1 if plan.conjugate else 1
+        arguments["beside"], arguments["apart"] = self.order()
         self.arguments = arguments
         self.padding = {"zero": "ZERO", "reflect": "REFLECT", "edge": "EDGE"}[plan.pad_mode] if plan.padded else "BARE"
         own = tuple(plan.in_shape[axis] for axis in plan.axes)
@@ -344,15 +366,28 @@ class _Builder:
         pad["before"][0, 3 - d :] = [before for before, _ in plan.pad]
         self.pad = pad
 
+    def order(self) -> tuple[int, int]:
+        """How many lines with the same values of the filter follow one another, and their distance in memory.
+
+        So long lines find values in cache that are as many as theirs; short ones are read in the order of memory.
+        """
+        layout = self.layout
+        periods = {factor.period for factor in self.prepared.factors} - {1}
+        if len(periods) != 1 or layout.columns or layout.sizes[-1] * layout.value_bytes < LONG_BYTES:
+            return 1, 1
+        (period,) = periods
+        return layout.batch // period, period
+
     def filter_addresses(self, argument: int) -> dict[tuple[int, int], Address]:
         words = FACTOR.itemsize // 8
         return {(argument, words * j): Address(self.factors_at + j) for j in range(len(self.prepared.factors))}
 
     def rows(self, name: str, source: Address, target: Address, lines: int, fused: bool = False) -> None:
-        form, n = self.layout.form, self.layout.sizes[-1]
+        form, n, row = self.layout.form, self.layout.sizes[-1], self.layout.row
         kept = {"PAIRS": 0, "HALF": n // 2 + 1, "FULL": n}[form]
         more = self.kinds if fused else ""
-        kernel = rows_kernel(name, self.real, form, (kept, 0), self.layout.row, lines, self.options, self.padding, more)
+        reals = self.layout.reals
+        kernel = rows_kernel(name, reals, form, (kept, 0), row, lines, self.options, self.padding, more)
         table = self.table(len(self.layout.sizes) - 1, name == "rows_inverse")
         arguments = (source, target, table, np.int64(lines), self.pad, *([self.arguments] if fused else []))
         self.prepared.program.add(kernel, *arguments, inner=self.filter_addresses(5) if fused else None)
@@ -361,28 +396,32 @@ class _Builder:
         """Lines of which one block transforms half."""
         layout, program = self.layout, self.prepared.program
         half, passes = layout.sizes[-1] // 4, layout.row.passes
-        name = f"halves_filter<{self.real}, {passes.threads}, {passes.expression}{self.kinds}>"
+        reals = ", ".join(layout.reals)
+        name = f"halves_filter<{reals}, {passes.threads}, {passes.expression}{self.kinds}>"
         shared, threads = passes.padded * self.complex_bytes, 256
         # As many lines at a time as fill the device twice, so that their halves are joined while in cache.
         at_once = self.prepared.multiprocessors
+        if layout.narrow:
+            self.prepared.space_bytes = min(at_once, layout.batch) * 2 * half * self.complex_bytes
         for start in range(0, layout.batch, at_once):
             count = min(at_once, layout.batch - start)
-            shift = start * 2 * half * self.complex_bytes
+            shift = start * 4 * half * layout.value_bytes
+            apart = Address(SPACE) if layout.narrow else Address(OUT, shift)
             self.arguments["first"] = start
             kernel = Kernel("halves.cu", name, (2 * count,), (passes.threads,), shared, self.options)
-            arguments = (Address(X, shift), Address(OUT, shift), Address(TABLES), self.arguments)
+            arguments = (Address(X, shift), apart, Address(TABLES), self.arguments)
             program.add(kernel, *arguments, inner=self.filter_addresses(3))
             sums = half * count
             grid = (-(-sums // threads),)
-            kernel = Kernel("halves.cu", f"halves_join<{self.real}>", grid, (threads,), 0, self.options)
-            program.add(kernel, Address(OUT, shift), np.int64(sums), np.int64(half))
+            kernel = Kernel("halves.cu", f"halves_join<{reals}>", grid, (threads,), 0, self.options)
+            program.add(kernel, apart, Address(OUT, shift), np.int64(sums), np.int64(half))
 
     def planes(self, name: str, source: Address, target: Address, count: int) -> None:
         """The last two axes at once."""
         plane = self.layout.plane
         assert plane is not None
         kept = (self.layout.sizes[-2], 0)
-        kernel = plane_kernel(name, self.real, plane, kept, count, self.prepared.shared_bytes, self.options)
+        kernel = plane_kernel(name, self.layout.reals, plane, kept, count, self.prepared.shared_bytes, self.options)
         tables = [self.table(axis, name == "planes_inverse") for axis in (2, 1)]
         self.prepared.program.add(kernel, source, target, *tables)
 
@@ -432,7 +471,7 @@ class _Builder:
             return
         if layout.plane is not None and len(layout.sizes) == 2:
             kernel = filter_kernel(
-                self.real, layout.plane, layout.batch, self.prepared.shared_bytes, self.options, self.kinds
+                layout.reals, layout.plane, layout.batch, self.prepared.shared_bytes, self.options, self.kinds
             )
             tables = [self.table(axis, False) for axis in (1, 0)]
             inner = self.filter_addresses(4)
@@ -440,14 +479,14 @@ class _Builder:
             return
         one = math.prod(layout.sizes[:-1]) * layout.stored * self.complex_bytes
         # The packed spectrum fits into the result unless that is smaller; the one between the axes needs its own place.
-        packed = (layout.form == "HALF" or self.padding != "BARE") and layout.plane is None
+        packed = (layout.form == "HALF" or self.padding != "BARE" or layout.narrow) and layout.plane is None
         whole = layout.form == "PAIRS" and len(layout.sizes) == 3
         each = one * (packed + whole)
         at_once = max(1, SPACE_BYTES // each) if each else layout.batch
         at_once = -(-layout.batch // -(-layout.batch // at_once))
         self.prepared.space_bytes = at_once * each
         for start in range(0, layout.batch, at_once):
-            shift = start * self.values * layout.itemsize * (2 if layout.form == "FULL" else 1)
+            shift = start * self.values * layout.value_bytes
             out = Address(OUT, shift)
             first = Address(SPACE) if packed else out
             second = Address(SPACE, at_once * one * packed) if whole else first

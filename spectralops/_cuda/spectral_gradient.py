@@ -56,7 +56,7 @@ def spectral_conv_weight_gradient(
         xp = namespace(out)
         last = tuple(range(x.ndim - len(plan.axes), x.ndim))
         x, gradient = xp.moveaxis(x, plan.axes, last), xp.moveaxis(gradient, plan.axes, last)
-    alignment = 2 * program.itemsize
+    alignment = program.alignment
     program.run(runner, usable(x, alignment), usable(gradient, alignment), out)
 
 

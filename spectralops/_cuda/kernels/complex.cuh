@@ -33,6 +33,19 @@ SOPS_DEVICE Complex<T> times_conj(Complex<T> a, Complex<T> b) {
   return {a.re * b.re + a.im * b.im, a.im * b.re - a.re * b.im};
 }
 
+// Two neighbouring values as they are stored, and as numbers.
+template <typename S>
+SOPS_DEVICE auto to_number(Complex<S> value) {
+  return Complex<decltype(to_number(value.re))>{to_number(value.re), to_number(value.im)};
+}
+template <typename S>
+struct Storage<Complex<S>> {
+  template <typename T>
+  SOPS_DEVICE static Complex<S> from(Complex<T> value) {
+    return {Storage<S>::from(value.re), Storage<S>::from(value.im)};
+  }
+};
+
 constexpr double PI = 3.14159265358979323846;
 
 // Sine and cosine of k/n turns for 0 <= k/n <= 1/8 by their series, exact to rounding.

@@ -12,6 +12,13 @@ struct FilterArguments {
   long long inner;  // a column's index is inner * k1 + k2
   double scale;     // of the unnormalised transforms
   double sign;      // of the factors' imaginary parts: -1 for the adjoint
+  // Transforms b, b + apart, ... have the same values; `beside` of them are done one after the other.
+  long long beside, apart;
+
+  // The transform that is done as number n.
+  SOPS_DEVICE index_t transform(index_t n) const {
+    return n / (index_t)beside + n % (index_t)beside * (index_t)apart;
+  }
 };
 
 // Whether the values are complex, and their distance along the axis on which they are applied.

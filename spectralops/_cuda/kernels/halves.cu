@@ -10,8 +10,8 @@
 #include "rows.cuh"
 
 // Table: that of the transforms, then exp(-pi i k / (2 N)) for k = 0 ... 2 N - 1.
-template <typename T, int THREADS, typename Rs, typename... Factors>
-__global__ __launch_bounds__(THREADS) void halves_filter(const Complex<T>* __restrict__ x, Complex<T>* __restrict__ out,
+template <typename S, typename T, int THREADS, typename Rs, typename... Factors>
+__global__ __launch_bounds__(THREADS) void halves_filter(const Complex<S>* __restrict__ x, Complex<T>* __restrict__ out,
                                                          const Complex<T>* __restrict__ table,
                                                          FilterArguments arguments) {
   using F = Fft<T, -1, THREADS, 1, SPREAD, Rs>;
@@ -26,7 +26,7 @@ __global__ __launch_bounds__(THREADS) void halves_filter(const Complex<T>* __res
   const Filter<T, Factors...> filter(arguments, line, 0);
   Complex<T> v[larger(F::E, B::E)];
   F::template elements<0>(t, [&](int slot, int i) {
-    const Complex<T> a = x[i], b = x[i + N];
+    const Complex<T> a = to_number(x[i]), b = to_number(x[i + N]);
     v[slot] = kind == 0 ? a + b : (a - b) * roots[2 * i];
   });
   F::template run<true>(v, shared, table, t);
@@ -46,12 +46,13 @@ __global__ __launch_bounds__(THREADS) void halves_filter(const Complex<T>* __res
   });
 }
 
-template <typename T>
-__global__ void halves_join(Complex<T>* __restrict__ out, long long count, long long half) {
+// From `in` to `out`, which may be the same memory.
+template <typename S, typename T>
+__global__ void halves_join(const Complex<T>* in, Complex<S>* out, long long count, long long half) {
   const index_t at = (index_t)blockIdx.x * blockDim.x + threadIdx.x, n = (index_t)half;
   if (at >= (index_t)count) return;
-  Complex<T>* first = out + at / n * (2 * n) + at % n;
-  const Complex<T> a = first[0], b = first[n];
-  store_once(first, a + b);
-  store_once(first + n, a - b);
+  const index_t first = at / n * (2 * n) + at % n;
+  const Complex<T> a = in[first], b = in[first + n];
+  store_once(out + first, Storage<Complex<S>>::from(a + b));
+  store_once(out + first + n, Storage<Complex<S>>::from(a - b));
 }

@@ -11,10 +11,6 @@
 #include "filter.cuh"
 #include "rows.cuh"
 
-// Neighbouring values of type T.
-template <typename T>
-using Two = Complex<T>;
-
 // The same pointer, of which the compiler knows nothing: what it points to is loaded where it is used instead of being
 // kept in registers through a loop.
 template <typename V>
@@ -55,31 +51,36 @@ struct Plane {
   static_assert(Rows::WITHIN_WARP && Columns::WITHIN_WARP && H % 2 == 0, "warps keep to themselves");
   static_assert(Columns::template by_two<0>(), "a thread must hold both rows of a pair");
 
-  // Two real rows as one complex row, transformed in `room`.
-  template <typename M>
-  SOPS_DEVICE static void forward(Complex<T> (&v)[Rows::E], const T* rows, M room, const Complex<T>* table, int t) {
+  // Two real rows, stored as S, as one complex row, transformed in `room`.
+  template <typename S, typename M>
+  SOPS_DEVICE static void forward(Complex<T> (&v)[Rows::E], const S* rows, M room, const Complex<T>* table, int t) {
     if constexpr (Rows::template by_two<0>() && W % 2 == 0) {
       Rows::template neighbours<0>(t, [&](int slot, int next, int i) {
-        const Two<T> a = load_once((const Two<T>*)(rows + i)), b = load_once((const Two<T>*)(rows + W + i));
+        const Complex<T> a = to_number(load_once((const Complex<S>*)(rows + i)));
+        const Complex<T> b = to_number(load_once((const Complex<S>*)(rows + W + i)));
         v[slot] = {a.re, b.re};
         v[next] = {a.im, b.im};
       });
     } else {
-      Rows::template elements<0>(t, [&](int slot, int i) { v[slot] = {load_once(rows + i), load_once(rows + W + i)}; });
+      Rows::template elements<0>(t, [&](int slot, int i) {
+        v[slot] = {to_number(load_once(rows + i)), to_number(load_once(rows + W + i))};
+      });
     }
     Rows::template run<false>(v, room, table, t);
   }
-  SOPS_DEVICE static void store(const Complex<T> (&v)[RowsBack::E], T* rows, int t) {
+  template <typename S>
+  SOPS_DEVICE static void store(const Complex<T> (&v)[RowsBack::E], S* rows, int t) {
     constexpr int LAST = RowsBack::PASSES - 1;
     if constexpr (RowsBack::template by_two<LAST>() && W % 2 == 0) {
       RowsBack::template neighbours<LAST>(t, [&](int slot, int next, int i) {
-        store_once((Two<T>*)(rows + i), Two<T>{v[slot].re, v[next].re});
-        store_once((Two<T>*)(rows + W + i), Two<T>{v[slot].im, v[next].im});
+        using Stored = Storage<Complex<S>>;
+        store_once((Complex<S>*)(rows + i), Stored::from(Complex<T>{v[slot].re, v[next].re}));
+        store_once((Complex<S>*)(rows + W + i), Stored::from(Complex<T>{v[slot].im, v[next].im}));
       });
     } else {
       RowsBack::template elements<LAST>(t, [&](int slot, int i) {
-        store_once(rows + i, v[slot].re);
-        store_once(rows + W + i, v[slot].im);
+        store_once(rows + i, Storage<S>::from(v[slot].re));
+        store_once(rows + W + i, Storage<S>::from(v[slot].im));
       });
     }
   }
@@ -166,9 +167,10 @@ struct Window {
   }
 };
 
-template <typename T, int KEPT, int ROW_KEPT, int LOW, int THREADS, int BLOCKS, int ROW_THREADS, typename RowRs,
-          int COLUMN_THREADS, typename ColumnRs>
-__global__ __launch_bounds__(THREADS, BLOCKS) void planes_forward(const T* __restrict__ x,
+// Images are stored as S.
+template <typename S, typename T, int KEPT, int ROW_KEPT, int LOW, int THREADS, int BLOCKS, int ROW_THREADS,
+          typename RowRs, int COLUMN_THREADS, typename ColumnRs>
+__global__ __launch_bounds__(THREADS, BLOCKS) void planes_forward(const S* __restrict__ x,
                                                                   Complex<T>* __restrict__ spectrum,
                                                                   const Complex<T>* __restrict__ row_table,
                                                                   const Complex<T>* __restrict__ column_table) {
@@ -203,10 +205,10 @@ __global__ __launch_bounds__(THREADS, BLOCKS) void planes_forward(const T* __res
   });
 }
 
-template <typename T, int KEPT, int ROW_KEPT, int LOW, int THREADS, int BLOCKS, int ROW_THREADS, typename RowRs,
-          int COLUMN_THREADS, typename ColumnRs>
+template <typename S, typename T, int KEPT, int ROW_KEPT, int LOW, int THREADS, int BLOCKS, int ROW_THREADS,
+          typename RowRs, int COLUMN_THREADS, typename ColumnRs>
 __global__ __launch_bounds__(THREADS, BLOCKS) void planes_inverse(const Complex<T>* __restrict__ spectrum,
-                                                                  T* __restrict__ out,
+                                                                  S* __restrict__ out,
                                                                   const Complex<T>* __restrict__ row_table,
                                                                   const Complex<T>* __restrict__ column_table) {
   constexpr int LAYOUT = 2 * KEPT > RowRs::size ? PACKED : BLOCKED;
@@ -242,9 +244,9 @@ __global__ __launch_bounds__(THREADS, BLOCKS) void planes_inverse(const Complex<
   });
 }
 
-template <typename T, int THREADS, int BLOCKS, int ROW_THREADS, typename RowRs, int COLUMN_THREADS, typename ColumnRs,
-          typename... Factors>
-__global__ __launch_bounds__(THREADS, BLOCKS) void planes_filter(const T* __restrict__ x, T* __restrict__ out,
+template <typename S, typename T, int THREADS, int BLOCKS, int ROW_THREADS, typename RowRs, int COLUMN_THREADS,
+          typename ColumnRs, typename... Factors>
+__global__ __launch_bounds__(THREADS, BLOCKS) void planes_filter(const S* __restrict__ x, S* __restrict__ out,
                                                          const Complex<T>* __restrict__ row_table,
                                                          const Complex<T>* __restrict__ column_table,
                                                          FilterArguments arguments) {

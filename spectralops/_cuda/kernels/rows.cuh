@@ -45,6 +45,23 @@ SOPS_DEVICE Complex<double> load_once(const Complex<double>* at) {
 SOPS_DEVICE void store_once(Complex<double>* at, Complex<double> value) {
   __stcs((double2*)at, make_double2(value.re, value.im));
 }
+template <int F>
+SOPS_DEVICE Half<F> load_once(const Half<F>* at) {
+  return {__ldcs((const uint16*)at)};
+}
+template <int F>
+SOPS_DEVICE void store_once(Half<F>* at, Half<F> value) {
+  __stcs((uint16*)at, value.bits);
+}
+template <int F>
+SOPS_DEVICE Complex<Half<F>> load_once(const Complex<Half<F>>* at) {
+  const uint32 both = __ldcs((const uint32*)at);
+  return {{(uint16)both}, {(uint16)(both >> 16)}};
+}
+template <int F>
+SOPS_DEVICE void store_once(Complex<Half<F>>* at, Complex<Half<F>> value) {
+  __stcs((uint32*)at, value.re.bits | (uint32)value.im.bits << 16);
+}
 #endif
 
 // The spectrum is read once by each block: past the first-level cache.

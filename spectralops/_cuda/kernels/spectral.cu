@@ -124,9 +124,9 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_filter(const S* __restric
   using B = Fft<T, 1, THREADS, 1, FORM == PAIRS ? MIRRORED : SPREAD, typename Reversed<Rs>::type>;
   constexpr int N = F::N;
   const int t = opaque(threadIdx.x % THREADS), group = threadIdx.x / THREADS;
-  const index_t line = (index_t)blockIdx.x * LINES + group;
-  const bool valid = line < (index_t)lines;
-  const index_t source = valid ? line : 0;
+  const index_t number = (index_t)blockIdx.x * LINES + group;
+  const bool valid = number < (index_t)lines;
+  const index_t source = valid ? arguments.transform(number) : 0;
   Complex<T>* shared = shared_memory<T>() + group * larger(F::G::padded(), B::G::padded());
   const Filter<T, Factors...> filter(arguments, source, 0);
   const Row<PADDING, FORM == PAIRS ? 2 * N : N> row(pad, source);
@@ -135,7 +135,7 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_filter(const S* __restric
     if constexpr (FORM == FULL) {
       v[slot] = row.read((const Complex<T>*)x, i);
     } else if constexpr (FORM == PAIRS && PADDING == BARE) {
-      v[slot] = load_once((const Complex<T>*)(x + row.start) + i);
+      v[slot] = to_number(load_once((const Complex<S>*)(x + row.start) + i));
     } else if constexpr (FORM == PAIRS) {
       v[slot] = {(T)to_number(row.read(x, 2 * i)), (T)to_number(row.read(x, 2 * i + 1))};
     } else {
@@ -180,7 +180,7 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_filter(const S* __restric
       if constexpr (FORM == FULL) {
         row.write((Complex<T>*)out, i, v[slot]);
       } else if constexpr (FORM == PAIRS && PADDING == BARE) {
-        store_once((Complex<T>*)(out + row.start) + i, v[slot]);
+        store_once((Complex<S>*)(out + row.start) + i, Storage<Complex<S>>::from(v[slot]));
       } else if constexpr (FORM == PAIRS) {
         row.write(out, 2 * i, Storage<S>::from(v[slot].re));
         row.write(out, 2 * i + 1, Storage<S>::from(v[slot].im));
