@@ -82,9 +82,11 @@ DEVICE_CONVOLUTIONS = (
 )
 
 SUPPORT: dict[tuple[str, str], Support] = {
-    ("spectral_filter", "cuda"): Support("spectralops._cuda.spectral_filter", ALL, DEVICE_TRANSFORMS),
-    ("spectral_conv", "cuda"): Support("spectralops._cuda.spectral_conv", ALL, DEVICE_TRANSFORMS),
-    ("spectral_conv_weight_gradient", "cuda"): Support("spectralops._cuda.spectral_gradient", ALL, DEVICE_TRANSFORMS),
+    ("spectral_filter", "cuda"): Support("spectralops._cuda.spectral_filter", ALL, DEVICE_TRANSFORMS, stored=1),
+    ("spectral_conv", "cuda"): Support("spectralops._cuda.spectral_conv", ALL, DEVICE_TRANSFORMS, stored=1),
+    ("spectral_conv_weight_gradient", "cuda"): Support(
+        "spectralops._cuda.spectral_gradient", ALL, DEVICE_TRANSFORMS, stored=2
+    ),
     **{(op, "cuda"): Support("spectralops._cuda.convolution", ALL, DEVICE_CONVOLUTIONS) for op in CONVOLUTION},
     **_rows(
         SPECTRAL,
