@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from spectralops import _arrays, _checks
+from spectralops import _arrays, _checks, _threads
 from spectralops._checks import COMPLEXES, FLOATS, HALVES
 from spectralops.errors import UnsupportedError
 
@@ -135,6 +135,10 @@ class Plan(Protocol):
     def out_shape(self) -> tuple[int, ...]: ...
     @property
     def out_dtype(self) -> str: ...
+    @property
+    def bytes_moved(self) -> int: ...
+    @property
+    def flops(self) -> int: ...
     @property
     def in_place(self) -> bool:
         """Whether `out` may overlap the first operand."""
@@ -271,7 +275,7 @@ def execute(plan: Plan, arrays: tuple[Any, ...], *, out: Any = None, workers: in
         and BACKENDS[plan.backend] == "cpu"
         and (out is None or _arrays.takes(out, plan.out_shape, plan.out_dtype, arrays))
     ):
-        return _run_ready(plan, arrays, out, 1 if workers is None else _checks.workers(op, workers))
+        return _run_ready(plan, arrays, out, _workers(plan, workers))
     if len(arrays) != len(operands):
         names = ", ".join(operand.name for operand in operands)
         raise TypeError(f"{op}: {len(arrays)} arrays were passed, but must be {len(operands)}: {names}")
@@ -294,7 +298,17 @@ def execute(plan: Plan, arrays: tuple[Any, ...], *, out: Any = None, workers: in
             f"{op}: the plan is for {BACKENDS[plan.backend]} arrays, but the first one is a {home}; "
             "plan it for that device"
         )
-    return run(plan, arrays, home, out, 1 if workers is None else _checks.workers(op, workers, home.kind))
+    return run(plan, arrays, home, out, _workers(plan, workers, home.kind))
+
+
+def _workers(plan: Plan, allowed: int | None, kind: str = "cpu") -> int:
+    """As many of the caller's threads as compiled executors can keep busy; others get what was asked for."""
+    if allowed is None:
+        return 1
+    count = _checks.workers(plan.op, allowed, kind)
+    if count == 1 or plan.backend != "cpu":
+        return count
+    return _threads.worthwhile(count, plan.flops, plan.bytes_moved)
 
 
 def run(plan: Plan, arrays: tuple[Any, ...], home: _arrays.Home, out: Any = None, threads: int = 1) -> Any:

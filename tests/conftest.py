@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from spectralops import _threads
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--require-gpu", action="store_true", help="a missing CUDA device is a failure, not a skip")
@@ -34,6 +36,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_configure(config: pytest.Config) -> None:
     # What a convolution's cost model chooses must not depend on the machine.
     os.environ.setdefault("SPECTRALOPS_RATES", "default")
+    # Every number of workers that a test names runs, however small its arrays.
+    _threads.SECONDS_EACH = 1e-12
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -22,6 +22,8 @@ class FakePlan:
     out_shape: tuple[int, ...]
     out_dtype: str
     backend: str = "cpu"
+    bytes_moved: int = 8
+    flops: int = 8
     in_place: bool = False
     op: str = "fake"
 

@@ -25,17 +25,19 @@ CORE = {"_arrays", "_checks", "_compiler", "_dispatch", "errors"}
 MAY_IMPORT = {
     "errors": set(),
     "_compiler": set(),
+    "_remap": set(),
+    "_threads": set(),
     "_device": {"errors"},
     "_arrays": {"_device", "errors"},
     "_checks": {"_arrays", "errors"},
-    "_dispatch": {"_arrays", "_checks", "errors"},
+    "_dispatch": {"_arrays", "_checks", "_threads", "errors"},
     "boundary": {"_arrays", "_checks", "errors"},
     "_plans": CORE | {"_plans", "boundary"},
     "_reference": {"_reference", "errors"},
     "_plain": {"_plain", "errors"},
-    "_cpu": {"_cpu", "_compiler", "errors"},
+    "_cpu": {"_cpu", "_compiler", "_remap", "errors"},
     "_cuda": {"_cuda", "errors"},
-    "fft": {"fft", "_arrays", "_checks", "errors"},
+    "fft": {"fft", "_arrays", "_checks", "_threads", "errors"},
 }
 PUBLIC = CORE | {"_plans", "boundary"}
 # Faces stand above the operators and may use every public module.

@@ -13,7 +13,7 @@ from kernels_as_python import run_as_python
 from scipy import signal
 from support import random_array
 
-from spectralops._cpu.vector import convolution, prepared, window_jobs, workspace
+from spectralops._cpu.vector import convolution, prepared, sum_fields, window_jobs, workspace
 from spectralops._cpu.vector.convolution import Extent, filter_channels, filter_windows, sum_channels, sum_windows
 from spectralops._cpu.vector.sum_jobs import Geometry, sum_job
 from spectralops._cpu.vector.window_jobs import LineWindows, Windows, axis_table
@@ -114,6 +114,11 @@ ARRAYS = [
     ((5, 6, 7, 8), (2, 2, 3, 2), None),
     ((1, 300), (1, 7), (1, 32)),
     ((4, 6000), (3, 2), (8, 1024)),
+    ((4, 30), (3, 3), (16, 32)),
+    ((61, 47), (3, 3), (16, 16)),
+    ((50, 16), (5, 5), (64, 32)),
+    ((13, 100), (7, 7), (24, 112)),
+    ((9, 5), (7, 7), (16, 16)),
 ]
 
 
@@ -136,6 +141,26 @@ def test_windows(rng, n, k, lengths, mode, x_dtype, kernel_dtype):
         close(out, expected)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("k", [3, 5, 7])
+def test_neighbouring_taps_are_summed_as_any_others(rng, monkeypatch, k, dtype):
+    """Bit for bit, whether blocks read the image itself or a copy."""
+    x, taps = random_array(rng, (2, 3, 55, 70), dtype)[..., :65], random_array(rng, (1, 3, k, k), dtype)
+    results = []
+    for squares in ((3, 5, 7), ()):
+        monkeypatch.setattr(sum_fields, "SQUARES", squares)
+        sum_job.cache_clear()
+        convolution._sum_of_windows.cache_clear()
+        for start in ((0, 0), (k // 2, k // 2), (k + 2, k - 1)):
+            out = np.full((2, 3, 55 + k - 1 - start[0], 65 + k - 1 - start[1]), np.nan, x.dtype)
+            sum_windows(x, taps, out, start, 1)
+            results.append(out)
+    sum_job.cache_clear()
+    convolution._sum_of_windows.cache_clear()
+    for own, copied in zip(results[:3], results[3:], strict=True):
+        assert np.array_equal(own, copied)
+
+
 @pytest.fixture
 def poisoned(monkeypatch):
     """All memory that kernels get holds NaN."""
@@ -155,7 +180,7 @@ def test_what_was_in_memory_before_does_not_matter(rng, poisoned, layer):
     test_layers(rng, LAYERS[layer], "float32", "float32")
 
 
-@pytest.mark.parametrize("number", [0, 1, 4, 6, 8, 9, 12], ids=str)
+@pytest.mark.parametrize("number", [0, 1, 4, 6, 8, 9, 12, 16, 18], ids=str)
 def test_what_was_in_memory_before_does_not_matter_to_windows(rng, poisoned, number):
     test_windows(rng, *ARRAYS[number], "same", "float64", "float64")
 
@@ -262,10 +287,13 @@ class TestJobs:
         return sum_job(geometry, 1, "float32").kind
 
     def test_kinds_of_sums(self):
-        assert self.kind() == "sum_rows"
+        assert [self.kind(taps=(k, k)) for k in (2, 3, 4, 5, 7, 9)] == [
+            "sum_rows", "sum_square_3", "sum_rows", "sum_square_5", "sum_square_7", "sum_rows",
+        ]  # fmt: skip
+        assert self.kind(taps=(3, 5)) == "sum_rows"
         assert self.kind(taps=(1, 3)) == "sum_taps"
         assert self.kind(results=(3, 20)) == "sum_taps"
-        assert self.kind(results=(4, 20)) == "sum_rows"
+        assert self.kind(results=(4, 20)) == "sum_square_3"
         assert self.kind(stride=(2, 1)) == "sum_rows"
         assert self.kind(dilation=(5, 1)) == "sum_rows"
         assert self.kind(dilation=(6, 1)) == "sum_taps"
@@ -273,10 +301,25 @@ class TestJobs:
         assert self.kind(outputs=2) == "sum_channels"
 
     def test_a_strip_is_what_the_cache_holds(self):
-        geometry = Geometry((500, 500), (3, 3), (0, 0), (1, 1), (1, 1), (498, 498), (500, 1), (498, 1), (0,), (0,))
+        geometry = Geometry((500, 500), (3, 5), (0, 0), (1, 1), (1, 1), (498, 496), (500, 1), (496, 1), (0,), (0,))
         job = sum_job(geometry, 1, "float32")
         assert job.units == job.strips > 1
         assert job.memory < 2**16
+
+    def test_neighbouring_taps_need_no_copy(self):
+        """Of squares along two axes, on numbers side by side; strips of 48 rows."""
+        geometry = Geometry((500, 500), (3, 3), (0, 0), (1, 1), (1, 1), (498, 498), (500, 1), (498, 1), (0,), (0,))
+        job = sum_job(geometry, 1, "float32")
+        assert (job.kind, job.units) == ("sum_square_3", 11)
+        assert job.memory < 2**10
+        for change in (
+            {"source_strides": (1000, 2)}, {"target_strides": (1000, 2)}, {"channels": (0, 250_000)},
+            {"channels": (5,)}, {"stride": (1, 2)}, {"dilation": (1, 2)},
+        ):  # fmt: skip
+            assert sum_job(geometry._replace(**change), 1, "float32").kind == "sum_rows"
+        volume = Geometry(*[(3, *sizes) for sizes in geometry[:3]], (1,) * 3, (1,) * 3, (1, 498, 498), (0, 500, 1),
+                          (0, 498, 1), (0,), (0,))  # fmt: skip
+        assert sum_job(volume, 1, "float32").kind == "sum_rows"
 
     def test_many_planes_are_copied_for_fewer_columns(self):
         channels, outputs = tuple(range(512)), tuple(range(8))

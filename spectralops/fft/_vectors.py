@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.fft
 
+from spectralops import _threads
 from spectralops.fft import _arguments
 
 __all__ = ["refusal", "transformed"]
@@ -38,7 +39,7 @@ def transformed(op: str, x: np.ndarray[Any, Any], size: Any, axes: Any, norm: An
         sizes, along = _arguments.lengths(op, x.shape, size, axes, norm)
     except (TypeError, ValueError):
         return None
-    threads = _threads(workers)
+    threads = _allowed(workers)
     if threads is None or refusal(op, x.shape, x.dtype.char, sizes, along):
         return None
     whole = _whole(x.shape, sizes, along)
@@ -48,6 +49,8 @@ def transformed(op: str, x: np.ndarray[Any, Any], size: Any, axes: Any, norm: An
         scale = total / scale
     result = np.empty(_arguments.result_shape(op, x.shape, sizes, along), _result(kind, x.dtype.char))
     engine = importlib.import_module(f"{ENGINE}.transforms")
+    flops = int((2.5 if "real" in kind else 5.0) * math.prod(whole) * math.log2(max(total, 2)))
+    threads = _threads.worthwhile(threads, flops, x.nbytes + result.nbytes)
     engine.transform(kind, x, result, whole, along, 1.0 / scale, threads)
     return result
 
@@ -97,7 +100,7 @@ def _mismatch(
     return "", whole
 
 
-def _threads(workers: Any) -> int | None:
+def _allowed(workers: Any) -> int | None:
     """The number of threads that SciPy would use, or None where it would refuse."""
     if workers is None:
         return scipy.fft.get_workers()

@@ -9,7 +9,7 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
-from spectralops._cpu.vector import remap
+from spectralops import _remap
 
 __all__ = ["Sweeps"]
 
@@ -50,7 +50,7 @@ class Sweeps:
     Attributes
     ----------
     limiter : int
-        Its number in :data:`remap.LIMITERS`.
+        Its number in :data:`_remap.LIMITERS`.
     wraps : bool
         Whether rows go on at their other end.
     over, caps : bool
@@ -74,9 +74,9 @@ class Sweeps:
         o, n = Whole(compat.array_namespace(q)), q.shape[-1]
         opens = self._padded(self.openings[0] + 0 * part(q, -1, 0, 1), 0.0)
         means, masses, fluxes = self._padded(q, 1.0), self._padded(mass, 1.0), self._padded(flux, 0.0)
-        edges = remap.edge([part(means, -1, k, n + 3 + k) for k in range(4)],
+        edges = _remap.edge([part(means, -1, k, n + 3 + k) for k in range(4)],
                            [part(opens, -1, k, n + 3 + k) for k in range(3)], UNIFORM)  # fmt: skip
-        faces = remap.passed(
+        faces = _remap.passed(
             o,
             part(fluxes, -1, 2, n + 3),
             [part(means, -1, k, n + 1 + k) for k in (2, 3)],
@@ -147,7 +147,7 @@ class Sweeps:
         low, high = at(edges, k, -2), at(edges, k, -1)
         low = xp.where(at(opens, k, -1) < 0.5, own, low)
         other = xp.where(forward, at(means, k, 1), at(means, k, -1))
-        mean = xp.where(forward, remap.mean_ahead(low, high, own, share), remap.mean_behind(low, high, own, share))
+        mean = xp.where(forward, _remap.mean_ahead(low, high, own, share), _remap.mean_behind(low, high, own, share))
         more = rest * (mean - own)
         more = xp.where(forward, more, -more)
         donor = first + xp.where(size > 0, (taken + rest * (own - first)) / xp.where(size > 0, size, 1.0), 0.0)
@@ -163,10 +163,10 @@ class Sweeps:
             opens = xp.broadcast_to(opens, (*opens.shape[:-2], n + 3, opens.shape[-1]))
         means = self._beyond(q)
         weights = [self.weights[:, k : k + 1] for k in range(3)]
-        edges = remap.edge([part(means, -2, k, n + 1 + k) for k in range(4)],
+        edges = _remap.edge([part(means, -2, k, n + 1 + k) for k in range(4)],
                            [part(opens, -2, k, n + 1 + k) for k in range(3)], weights)  # fmt: skip
         fluxes, inner = flux, part(flux, -2, 1, n)
-        faces = remap.passed(
+        faces = _remap.passed(
             o,
             inner,
             [part(q, -2, 0, n - 1), part(q, -2, 1, None)],
@@ -229,7 +229,7 @@ class Sweeps:
             sides = part(wide, -2, 0, n), part(wide, -2, 2, n + 2)
             faces, same = self.openings[1], self.openings[1].shape[-2] == 1
             openings = (faces, faces) if same else (part(faces, -2, 1, n + 1), part(faces, -2, 2, n + 2))
-        return remap.around(o, q, sides, openings)
+        return _remap.around(o, q, sides, openings)
 
     def _pairs(self, axis: int, bounds: Any, first: int, count: int) -> list[list[Any]]:
         """Bounds of the cells on both sides of faces."""
@@ -242,7 +242,7 @@ class Sweeps:
             return part(values, axis, 0, -1), part(values, axis, 1, None)
 
         name = "monotone" if self.limiter == 2 else "positive"
-        return remap.cell(
+        return _remap.cell(
             o, name, q, mass, openings, both(fluxes), [both(each) for each in faces[:3]], both(faces[3]), wide
         )
 
@@ -250,7 +250,7 @@ class Sweeps:
         step, after, comes, goes, low, high = cells
         around = part(anti, axis, 0, -1), part(anti, axis, 1, None)
         if not self.limiter:
-            return remap.settled(step, after, around), after
+            return _remap.settled(step, after, around), after
 
         def three(values: Any) -> list[Any]:
             n = values.shape[axis]
@@ -259,7 +259,7 @@ class Sweeps:
             padded = o.xp.concat([below, values, above], axis=axis)
             return [part(padded, axis, k, n + k) for k in range(3)]
 
-        return remap.limited(o, step, after, around, three(comes), three(goes), (low, high)), after
+        return _remap.limited(o, step, after, around, three(comes), three(goes), (low, high)), after
 
     def _cap(
         self, o: Whole, cells: tuple[Any, ...], row: int, face: list[Any], q: Any, sign: float

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from spectralops import _arrays, _checks
-from spectralops._cpu.vector.remap import LIMITERS
+from spectralops._remap import LIMITERS
 from spectralops.errors import UnsupportedError
 from spectralops.xarray._apply import applied, each_variable, regular, same_points
 from spectralops.xarray._cells import Rows

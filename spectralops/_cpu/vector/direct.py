@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from spectralops._cpu.vector.emit import at, call, floats, integers, lanes, shift, write
-from spectralops._cpu.vector.moves import fill_row
+from spectralops._cpu.vector.moves import fill_row, zero_row
 from spectralops._cpu.vector.sum_fields import (
     COLUMNS,
     COPIED,
@@ -34,6 +34,7 @@ from spectralops._cpu.vector.sum_fields import (
     PLANE_PLACES,
     PLANE_SIZE,
     PLANES,
+    REACH,
     ROW_STRIDE,
     ROWS,
     SEGMENT,
@@ -43,9 +44,11 @@ from spectralops._cpu.vector.sum_fields import (
     SLICE_COUNT,
     SLICES,
     SPACING,
+    SQUARES,
     STRIDE,
     STRIP,
     STRIPS,
+    TALL,
     TAP_COUNT,
     TAPS,
     TARGET_ELEMENT,
@@ -59,9 +62,11 @@ from spectralops._cpu.vector.sum_fields import (
     VECTORS,
     WEIGHT_STEP,
 )
-from spectralops._cpu.vector.sums import block_channels, block_rows, block_taps
+from spectralops._cpu.vector.sums import block_channels, block_rows, block_square, block_taps
 
-__all__ = ["copy_strip", "sum_channels", "sum_rows", "sum_taps"]
+__all__ = [
+    "copy_strip", "sum_channels", "sum_rows", "sum_square_3", "sum_square_5", "sum_square_7", "sum_taps",
+]  # fmt: skip
 
 
 def copy_strip(job: Any, source: Any, memory: Any, number: Any, again: Any) -> None:
@@ -139,6 +144,49 @@ def sum_rows(job: Any, source: Any, weights: Any, target: Any, memory: Any, firs
                         columns - column,
                         at(job, TARGET_ELEMENT),
                     )
+
+
+def _sum_square(size: int) -> Any:
+    block = block_square(size)
+
+    def sum_square(job: Any, source: Any, weights: Any, target: Any, memory: Any, first: Any, last: Any) -> None:
+        """Units first … last of results of one output each, neighbouring taps, from the image itself."""
+        zeros = floats(memory, source)
+        width = VECTORS * lanes(source)
+        zero_row(zeros, 0, width + REACH)
+        strips, columns = at(job, STRIPS), at(job, COLUMNS)
+        for number in range(first, last):
+            record = shift(integers(at(job, ITEMS)), number // strips * ITEM_FIELDS)
+            top = number % strips * at(job, STRIP)
+            bottom = min(at(job, ROWS), top + at(job, STRIP))
+            factors = shift(weights, at(record, ITEM_WEIGHT))
+            for row in range(top, bottom, TALL):
+                line = row + at(job, TOP)
+                start = at(record, ITEM_SOURCE) + line * at(job, ROW_STRIDE)
+                place = at(record, ITEM_TARGET) + row * at(job, TARGET_STRIDE)
+                for column in range(0, columns, width):
+                    left = column + at(job, LEFT)
+                    block(
+                        source,
+                        zeros,
+                        factors,
+                        target,
+                        start + left,
+                        at(job, ROW_STRIDE),
+                        line,
+                        at(job, IMAGE_ROWS),
+                        left,
+                        at(job, IMAGE_COLUMNS),
+                        place + column,
+                        at(job, TARGET_STRIDE),
+                        bottom - row,
+                        columns - column,
+                    )
+
+    return sum_square
+
+
+sum_square_3, sum_square_5, sum_square_7 = (_sum_square(size) for size in SQUARES)
 
 
 def sum_taps(job: Any, source: Any, weights: Any, target: Any, memory: Any, first: Any, last: Any) -> None:

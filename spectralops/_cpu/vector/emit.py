@@ -69,7 +69,8 @@ class Value:
         return Value(self.builder, self.builder.sdiv(self.ir, self._operand(other)))
 
     def __neg__(self) -> Value:
-        return Value(self.builder, self.builder.fneg(self.ir))
+        whole = isinstance(self.ir.type, ir.IntType)
+        return Value(self.builder, (self.builder.neg if whole else self.builder.fneg)(self.ir))
 
 
 class Emitter:
@@ -121,6 +122,13 @@ class Emitter:
         zero = ir.Constant(self.vector, [0.0] * self.lanes)
         align = ir.Constant(INT32, self.bytes)
         return self.value(self._masked("load", self.vector, [address, align, self._mask(count), zero]))
+
+    def load_between(self, pointer: Value, offset: Any, low: Value, high: Value) -> Value:
+        """The lanes low … high − 1 from memory, zeros in the others; nothing but them is read."""
+        address = self._address(pointer, offset, self.vector)
+        zero = ir.Constant(self.vector, [0.0] * self.lanes)
+        inside = self.builder.and_(self._mask(high), self.builder.not_(self._mask(low)))
+        return self.value(self._masked("load", self.vector, [address, ir.Constant(INT32, self.bytes), inside, zero]))
 
     def store_part(self, pointer: Value, offset: Any, vector: Value, count: Value) -> None:
         """Only the first `count` lanes to memory."""
@@ -188,6 +196,18 @@ class Emitter:
         """Whether a < b, for :meth:`choose`."""
         other = b.ir if isinstance(b, Value) else ir.Constant(INT, b)
         return self.value(self.builder.icmp_signed("<", a.ir, other))
+
+    def both(self, a: Value, b: Value) -> Value:
+        """Whether two conditions hold."""
+        return self.value(self.builder.and_(a.ir, b.ir))
+
+    def pick(self, condition: Value, yes: Value, no: Value) -> Value:
+        """One of two values of a type, pointers too."""
+        return self.value(self.builder.select(condition.ir, yes.ir, no.ir))
+
+    def moved(self, pointer: Value, offset: Value) -> Value:
+        """The pointer, so many elements further."""
+        return self.value(self.builder.gep(pointer.ir, [offset.ir], inbounds=True))
 
     def one_if(self, condition: Value) -> Value:
         """The integer 1 where the condition holds, else 0."""

@@ -84,12 +84,7 @@ def _rearranged(x: Array, transfer: Array, out: Array, axes: tuple[int, ...], wo
         target = np.empty(target.shape, out.dtype)
     batch = factors.shape[: ndim - d]
     factors = _spread(factors, (*batch, *_spectrum(source.shape[ndim - d :], char)))
-    if math.prod(batch) == 1:
-        _filter_batch(source, factors.reshape(factors.shape[ndim - d :]), target, d, workers)
-    else:
-        for index in np.ndindex(batch):
-            chosen = tuple(slice(None) if size == 1 else i for i, size in zip(index, batch, strict=True))
-            _filter_batch(source[chosen], factors[index], target[chosen], d, workers)
+    _filter_batch(source, factors, target, d, workers)
     if apart:
         out.transpose(order)[...] = target
 
@@ -113,23 +108,20 @@ def _along_columns(x: Array, out: Array, axis: int) -> bool:
 
 
 def _filter_batch(source: Array, factors: Array, target: Array, d: int, workers: int) -> None:
-    """Images along the last d axes with one filter."""
+    """Images along the last d axes with one filter, or with filters that broadcast against their batch."""
     step, target_step = _step_of(source, d), _step_of(target, d)
-    if target_step is None:
-        # A filter for some of several batch axes leaves the others unevenly spaced.
-        copy = np.empty(target.shape, target.dtype)
-        _filter_batch(source, factors, copy, d, workers)
-        target[...] = copy
-        return
+    assert target_step is not None  # or the results would have been written apart
     if step is None:
         source = source.copy(order="C")
         step = math.prod(source.shape[-d:]) * host.NUMBERS[source.dtype.char]
-    lengths = source.shape[-d:]
-    count = math.prod(source.shape[:-d])
-    char = source.dtype.char
-    few = count < host.lanes(host.REAL[char])
-    way = route(lengths, char, 1, few)
-    way.run(address(source), step, address(target), target_step, count, factors, workers)
+    sizes, lengths = source.shape[:-d], source.shape[-d:]
+    count = math.prod(sizes)
+    way = route(lengths, source.dtype.char, 1, count < host.lanes(host.REAL[source.dtype.char]))
+    places = address(source), step, address(target), target_step
+    if math.prod(factors.shape[:-d]) == 1:
+        way.run(*places, count, factors.reshape(factors.shape[-d:]), workers)
+    else:
+        way.run_each(*places, sizes, factors, workers)
 
 
 def _step_of(array: Array, d: int) -> int | None:

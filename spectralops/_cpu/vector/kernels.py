@@ -26,6 +26,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+from spectralops import _remap
 from spectralops._cpu.vector import host
 
 __all__ = ["KERNELS", "address", "cache_directory", "compiled", "kernel", "warm_up"]
@@ -50,7 +51,10 @@ KERNELS: dict[str, tuple[str, str]] = {
     },
     **dict.fromkeys(("mix", "mix_single", "gradient", "gradient_single"), ("mixing", "qffffii")),
     "copy_strip": ("direct", "qfiii"),
-    **{f"sum_{kind}": ("direct", "qfffiii") for kind in ("rows", "taps", "channels")},
+    **{
+        f"sum_{kind}": ("direct", "qfffiii")
+        for kind in ("rows", "taps", "channels", "square_3", "square_5", "square_7")
+    },
     "cut_window": ("windows", "qffi"),
     "keep_window": ("windows", "qffi"),
     **{f"filter_{name}": ("windows", "qffffii") for name in ("windows", "lines", "spectra")},
@@ -73,6 +77,8 @@ KERNELS: dict[str, tuple[str, str]] = {
         for along in ("rows", "columns")
         for kind in ("even", "zero", "complex")
     },
+    **{f"filter_each_{kind}": ("each", "qfififqfffii") for kind in ("even", "zero", "complex")},
+    "images_each": ("each", "qqfififffffii"),
     **{
         f"chebyshev_{form}_{dims}d": ("chebyshev", "qfffffffffqiii")
         for form in ("open", "coast", "flux")
@@ -144,20 +150,51 @@ def _load(name: str, dtype: str) -> tuple[int, Callable[..., int]]:
 
 def _compile(name: str, dtype: str) -> tuple[str, bytes]:
     """Symbol and object code of one kernel; numba is imported here and nowhere else."""
-    from numba.core import compiler, types
+    from numba.core import codegen, compiler, typed_passes, types, untyped_passes
     from numba.core.compiler_lock import global_compiler_lock
+    from numba.core.compiler_machinery import PassManager
     from numba.core.registry import cpu_target
+
+    class Library(codegen.JITCodeLibrary):
+        """Code as it was lowered: numba would optimise it three times, for loops that are none of the kernels'."""
+
+        def _optimize_functions(self, module: Any) -> None:
+            module.data_layout = self._codegen._data_layout
+
+        def _optimize_final_module(self) -> None:
+            pass
+
+        def _finalize_final_module(self) -> None:
+            self._finalized = True
+
+    class Pipeline(compiler.CompilerBase):
+        """What loops over integers and pointers need: neither closures nor overloads nor array expressions."""
+
+        def define_pipelines(self) -> list[Any]:
+            passes = PassManager("kernel")
+            for module, names in (
+                (untyped_passes, ("TranslateByteCode", "FixupArgs", "IRProcessing", "ReconstructSSA")),
+                (typed_passes, ("NopythonTypeInference", "PreLowerStripPhis", "IRLegalization", "NativeLowering")),
+                (typed_passes, ("NoPythonBackend",)),
+            ):
+                for each in names:
+                    passes.add_pass(getattr(module, each), each)
+            passes.finalize()
+            return [passes]
 
     module, arguments = KERNELS[name]
     number = {"float32": types.float32, "float64": types.float64}[dtype]
     kinds = {"f": types.CPointer(number), "q": types.CPointer(types.int64), "i": types.int64}
     function = getattr(importlib.import_module(f"spectralops._cpu.vector.{module}"), name)
     flags = compiler.Flags()
+    flags.no_compile = True
     flags.no_cpython_wrapper = True
     flags.no_cfunc_wrapper = True
     flags.error_model = "numpy"
     flags.nrt = False
     with global_compiler_lock:
+        library = Library(cpu_target.target_context.codegen(), name)
+        library.enable_object_caching()
         result = compiler.compile_extra(
             cpu_target.typing_context,
             cpu_target.target_context,
@@ -166,16 +203,34 @@ def _compile(name: str, dtype: str) -> tuple[str, bytes]:
             types.void,
             flags,
             {},
+            library,
+            Pipeline,
         )
-        _, _, (code, _) = result.library.serialize_using_object_code()
-    return result.fndesc.llvm_func_name, bytes(code)
+        library.finalize()
+        text = library.get_llvm_str()
+    return result.fndesc.llvm_func_name, _object_code(text)
+
+
+def _object_code(text: str) -> bytes:
+    """Machine code of an LLVM module for this CPU."""
+    host.initialise()
+    name, features = host.cpu()
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    machine = target.create_target_machine(cpu=name, features=features, opt=3, jit=True)
+    module = llvm.parse_assembly(text)
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    # What is to be vectors is written as vectors.
+    options.loop_vectorization = options.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return bytes(machine.emit_object(module))
 
 
 @lru_cache(maxsize=1)
 def _build() -> str:
     """Digest of everything that compiled code depends on."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in (*sorted(Path(__file__).parent.glob("*.py")), Path(_remap.__file__)):
         digest.update(path.read_bytes())
     facts = (version("numba"), version("llvmlite"), llvm.get_process_triple(), *host.cpu(), host.vector_bytes())
     digest.update(repr(facts).encode())

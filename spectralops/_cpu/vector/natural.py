@@ -12,7 +12,7 @@ from typing import Any
 
 from spectralops._cpu.vector.emit import Emitter, Value, vector_op
 
-__all__ = ["complete", "gather_rows", "load_columns", "scatter_rows", "store_columns"]
+__all__ = ["complete", "gather_rows", "load_columns", "read", "row_tiles", "scatter_rows", "store_columns"]
 
 Complex = tuple[Value, Value]
 
@@ -34,7 +34,7 @@ def _take(e: Emitter, group: Value, place: Value, turn: Value, scale: Value) -> 
     return real, imag
 
 
-def _row_tiles(e: Emitter, rows: Value, count: Value, tile: Callable[[Value, list[Any]], None]) -> None:
+def row_tiles(e: Emitter, rows: Value, count: Value, tile: Callable[[Value, list[Any]], None]) -> None:
     """Squares of `lanes` rows and complex columns; `left` says how many numbers each row has left, None for all."""
 
     def rest(column: Value) -> None:
@@ -52,7 +52,8 @@ def _row_tiles(e: Emitter, rows: Value, count: Value, tile: Callable[[Value, lis
     e.choose(e.less(rows, e.lanes), lambda: tiles(True), lambda: tiles(False))
 
 
-def _read(e: Emitter, array: Value, offset: Value, left: Value | None) -> Complex:
+def read(e: Emitter, array: Value, offset: Value, left: Value | None) -> Complex:
+    """One vector of complex numbers, of which `left` real ones exist if not all."""
     if left is None:
         low, high = e.load(array, offset), e.load(array, offset + e.lanes)
     else:
@@ -78,12 +79,12 @@ def gather_rows(
 
     def tile(column: Value, left: list[Any]) -> None:
         unit = e.broadcast(scale, 0)
-        parts = [_read(e, array, stride * r + column * 2, left[r]) for r in range(e.lanes)]
+        parts = [read(e, array, stride * r + column * 2, left[r]) for r in range(e.lanes)]
         reals, imags = (e.transpose([part[i] for part in parts]) for i in range(2))
         for j, (real, imag) in enumerate(zip(reals, imags, strict=True)):
             _put(e, group, column + j, turn, (real * unit, imag * unit))
 
-    _row_tiles(e, rows, count, tile)
+    row_tiles(e, rows, count, tile)
 
 
 @vector_op
@@ -109,7 +110,7 @@ def scatter_rows(
         for r in range(e.lanes):
             _write(e, array, stride * r + column * 2, left[r], (reals[r], imags[r]))
 
-    _row_tiles(e, rows, count, tile)
+    row_tiles(e, rows, count, tile)
 
 
 def _columns(e: Emitter, rows: Value, first: Value, width: Value, units: Value, visit: Callable[..., None]) -> None:
@@ -140,7 +141,7 @@ def load_columns(
 
     def visit(row: Value, unit: Value, moved: Value, left: Value | None) -> None:
         base = unit * size
-        z = _read(e, array, row * stride + moved, left)
+        z = read(e, array, row * stride + moved, left)
         for offset, vector in zip(_group(e, row, turn), z, strict=True):
             e.store(scratch, base + offset, vector)
 

@@ -68,26 +68,26 @@ def untangle_kept(
 ) -> None:  # fmt: skip
     """A group of kind even to twice the first `count` coefficients of its half spectrum."""
     axis = _Half(e, n, count)
-    real, other = spectra._load(e, group, e.constant(0), e.lanes)
+    real, other = spectra.load_pair(e, group, e.constant(0), e.lanes)
     total, difference = real + other, real - other
-    spectra._store(e, kept, offset, imag, (total + total, e.zero()))
+    spectra.store_pair(e, kept, offset, imag, (total + total, e.zero()))
 
     def nyquist() -> None:
-        spectra._store(e, kept, offset + axis.half * stride, imag, (difference + difference, e.zero()))
+        spectra.store_pair(e, kept, offset + axis.half * stride, imag, (difference + difference, e.zero()))
 
     e.choose(axis.top, nyquist, lambda: None)
 
     def pair(k: Value) -> tuple[Complex, Complex]:
-        a = spectra._load(e, group, spectra._place(e, position, k), e.lanes)
-        b = spectra._load(e, group, spectra._place(e, position, axis.half - k), e.lanes)
-        return spectra._untangled(a, b, spectra._scalar(e, roots, k))
+        a = spectra.load_pair(e, group, spectra.place_of(e, position, k), e.lanes)
+        b = spectra.load_pair(e, group, spectra.place_of(e, position, axis.half - k), e.lanes)
+        return spectra.untangled(a, b, spectra.scalar(e, roots, k))
 
     with e.loop(1, axis.single) as k:
-        spectra._store(e, kept, offset + k * stride, imag, pair(k)[0])
+        spectra.store_pair(e, kept, offset + k * stride, imag, pair(k)[0])
     with e.loop(axis.both, axis.middle) as k:
         x, y = pair(k)
-        spectra._store(e, kept, offset + k * stride, imag, x)
-        spectra._store(e, kept, offset + (axis.half - k) * stride, imag, y)
+        spectra.store_pair(e, kept, offset + k * stride, imag, x)
+        spectra.store_pair(e, kept, offset + (axis.half - k) * stride, imag, y)
 
 
 def _retangle(name: str, columns: bool) -> Any:
@@ -98,7 +98,7 @@ def _retangle(name: str, columns: bool) -> Any:
         axis = _Half(e, n, count)
 
         def load(k: Value) -> Complex:
-            real, other = spectra._load(e, kept, offset + k * stride, imag)
+            real, other = spectra.load_pair(e, kept, offset + k * stride, imag)
             return real, -other if columns else other
 
         def own(k: Value) -> Value:
@@ -106,15 +106,15 @@ def _retangle(name: str, columns: bool) -> Any:
             return real + real if columns else real
 
         def ends(low: Value, high: Value) -> None:
-            spectra._store(e, group, e.constant(0), e.lanes, (low + high, low - high))
+            spectra.store_pair(e, group, e.constant(0), e.lanes, (low + high, low - high))
 
         first = own(e.constant(0))
         e.choose(axis.top, lambda: ends(first, own(axis.half)), lambda: ends(first, e.zero()))
 
         def keep(k: Value, x: Complex, y: Complex) -> None:
-            a, b = spectra._retangled(x, y, spectra._scalar(e, roots, k))
-            spectra._store(e, group, spectra._place(e, position, k), e.lanes, a)
-            spectra._store(e, group, spectra._place(e, position, axis.half - k), e.lanes, b)
+            a, b = spectra.retangled(x, y, spectra.scalar(e, roots, k))
+            spectra.store_pair(e, group, spectra.place_of(e, position, k), e.lanes, a)
+            spectra.store_pair(e, group, spectra.place_of(e, position, axis.half - k), e.lanes, b)
 
         with e.loop(1, axis.single) as k:
             keep(k, load(k), (e.zero(), e.zero()))
@@ -138,14 +138,14 @@ def split_kept(
 ) -> None:  # fmt: skip
     """A group of kind pair to twice the first `count` coefficients of both blocks of columns."""
     second = offset + e.lanes
-    real, other = spectra._load(e, group, e.constant(0), e.lanes)
-    spectra._store(e, kept, offset, imag, (real + real, e.zero()))
-    spectra._store(e, kept, second, imag, (other + other, e.zero()))
+    real, other = spectra.load_pair(e, group, e.constant(0), e.lanes)
+    spectra.store_pair(e, kept, offset, imag, (real + real, e.zero()))
+    spectra.store_pair(e, kept, second, imag, (other + other, e.zero()))
     with e.loop(1, count) as k:
-        a = spectra._load(e, group, spectra._place(e, position, k), e.lanes)
-        b = spectra._load(e, group, spectra._place(e, position, n - k), e.lanes)
-        spectra._store(e, kept, offset + k * stride, imag, (a[0] + b[0], a[1] - b[1]))
-        spectra._store(e, kept, second + k * stride, imag, (a[1] + b[1], b[0] - a[0]))
+        a = spectra.load_pair(e, group, spectra.place_of(e, position, k), e.lanes)
+        b = spectra.load_pair(e, group, spectra.place_of(e, position, n - k), e.lanes)
+        spectra.store_pair(e, kept, offset + k * stride, imag, (a[0] + b[0], a[1] - b[1]))
+        spectra.store_pair(e, kept, second + k * stride, imag, (a[1] + b[1], b[0] - a[0]))
 
 
 @vector_op
@@ -156,13 +156,13 @@ def join_column(
     """Factors of cosines and sines of two blocks of columns to twice the group of kind pair; the rest must be zero."""
     second = offset + e.lanes
     low, high = e.load(kept, offset), e.load(kept, second)
-    spectra._store(e, group, e.constant(0), e.lanes, (low + low, high + high))
+    spectra.store_pair(e, group, e.constant(0), e.lanes, (low + low, high + high))
     with e.loop(1, count) as k:
-        x = spectra._load(e, kept, offset + k * stride, imag)
-        y = spectra._load(e, kept, second + k * stride, imag)
+        x = spectra.load_pair(e, kept, offset + k * stride, imag)
+        y = spectra.load_pair(e, kept, second + k * stride, imag)
         # x and y stand for x₀ − i x₁ and y₀ − i y₁.
-        spectra._store(e, group, spectra._place(e, position, k), e.lanes, (x[0] + y[1], y[0] - x[1]))
-        spectra._store(e, group, spectra._place(e, position, n - k), e.lanes, (x[0] - y[1], y[0] + x[1]))
+        spectra.store_pair(e, group, spectra.place_of(e, position, k), e.lanes, (x[0] + y[1], y[0] - x[1]))
+        spectra.store_pair(e, group, spectra.place_of(e, position, n - k), e.lanes, (x[0] - y[1], y[0] + x[1]))
 
 
 @vector_op
@@ -177,26 +177,26 @@ def trim(e: Emitter, kept: Value, offset: Value, stride: Value, rows: Value, lef
 def take(e: Emitter, group: Value, places: Value, count: Value, kept: Value) -> None:
     """The first `count` of the named positions of a complex group, in their order."""
     with e.loop(0, count) as k:
-        z = spectra._load(e, group, spectra._place(e, places, k), e.lanes)
-        spectra._store(e, kept, k * (2 * e.lanes), e.lanes, z)
+        z = spectra.load_pair(e, group, spectra.place_of(e, places, k), e.lanes)
+        spectra.store_pair(e, kept, k * (2 * e.lanes), e.lanes, z)
 
 
 @vector_op
 def put(e: Emitter, kept: Value, places: Value, count: Value, group: Value) -> None:
     """The opposite of :func:`take`."""
     with e.loop(0, count) as k:
-        z = spectra._load(e, kept, k * (2 * e.lanes), e.lanes)
-        spectra._store(e, group, spectra._place(e, places, k), e.lanes, z)
+        z = spectra.load_pair(e, kept, k * (2 * e.lanes), e.lanes)
+        spectra.store_pair(e, group, spectra.place_of(e, places, k), e.lanes, z)
 
 
 @vector_op
 def put_both(e: Emitter, kept: Value, places: Value, mirrors: Value, count: Value, group: Value) -> None:
     """A half spectrum to the named positions, and its conjugate to the opposite ones; Im at zero is ignored."""
-    spectra._store(e, group, spectra._place(e, places, e.constant(0)), e.lanes, (e.load(kept, 0), e.zero()))
+    spectra.store_pair(e, group, spectra.place_of(e, places, e.constant(0)), e.lanes, (e.load(kept, 0), e.zero()))
     with e.loop(1, count) as k:
-        z = spectra._load(e, kept, k * (2 * e.lanes), e.lanes)
-        spectra._store(e, group, spectra._place(e, places, k), e.lanes, z)
-        spectra._store(e, group, spectra._place(e, mirrors, k), e.lanes, (z[0], -z[1]))
+        z = spectra.load_pair(e, kept, k * (2 * e.lanes), e.lanes)
+        spectra.store_pair(e, group, spectra.place_of(e, places, k), e.lanes, z)
+        spectra.store_pair(e, group, spectra.place_of(e, mirrors, k), e.lanes, (z[0], -z[1]))
 
 
 _scatter_kept = layout.row_scatterer(SPLIT)

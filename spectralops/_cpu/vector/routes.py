@@ -12,6 +12,7 @@ from spectralops._cpu.vector import fields as f
 from spectralops._cpu.vector import host, jobs, kernels, prepared, tables, workspace
 from spectralops._cpu.vector.choice import LONG, split
 from spectralops._cpu.vector.large import is_large, large
+from spectralops._cpu.vector.sum_jobs import beginnings
 
 __all__ = ["Route", "route"]
 
@@ -21,6 +22,7 @@ FILTERS_KEPT = 2
 LONG_BYTES = 1 << 18
 
 Array = np.ndarray[Any, Any]
+Sizes = tuple[int, ...]
 
 
 class Route(Protocol):
@@ -30,6 +32,12 @@ class Route(Protocol):
         self, source: int, step: int, target: int, target_step: int, count: int, factors: Array, workers: int
     ) -> None:
         """Filter `count` transforms with the same factors; steps are in real numbers."""
+        ...
+
+    def run_each(
+        self, source: int, step: int, target: int, target_step: int, sizes: Sizes, factors: Array, workers: int
+    ) -> None:
+        """Filter transforms of a batch of these sizes with the factors that broadcast against it."""
         ...
 
 
@@ -100,6 +108,34 @@ class Lines:
         else:
             workspace.run(some, parts, workers)
 
+    def run_each(
+        self, source: int, step: int, target: int, target_step: int, sizes: Sizes, factors: Array, workers: int
+    ) -> None:
+        factors = np.ascontiguousarray(factors, self.complex)
+        places = _places(sizes, factors, 1, host.ITEM_BYTES[self.dtype])
+        count, lanes = len(places), self.lanes
+        places = np.append(places, np.zeros(lanes, np.int64))  # lanes without a row read some filter
+        scale = np.array(1.0 / self.n, self.dtype)
+        kernel, job = kernels.kernel(f"filter_each_{self.kind}", self.dtype), self.job.address
+        group = workspace.padded(self.scratch)
+        beside = 2 * lanes * (factors.shape[-1] + lanes) * host.ITEM_BYTES[self.dtype]
+        reading = workspace.address(factors), workspace.address(places), workspace.address(scale)
+
+        def some(first: int, last: int) -> None:
+            buffer = workspace.take(group + beside)
+            memory = buffer.address, buffer.address + group
+            kernel(job, source, step, target, target_step, *reading, *memory, first * lanes, min(last * lanes, count))
+            workspace.give_back(buffer)
+
+        workspace.run(some, -(-count // lanes), workers)
+
+
+def _places(sizes: Sizes, factors: Array, d: int, item: int) -> Array:
+    """Where the factors of each entry of a batch begin, in numbers."""
+    batch = zip(factors.shape[:-d], factors.strides[:-d], strict=True)
+    places: Array = beginnings(sizes, tuple([0 if n == 1 else stride // item for n, stride in batch]))
+    return places
+
 
 class Images:
     """Images or volumes: columns, then rows with the filter in between, then columns back."""
@@ -154,7 +190,42 @@ class Images:
                 self._share(here, there, tiles, workers)
         lease.end()
 
+    def run_each(
+        self, source: int, step: int, target: int, target_step: int, sizes: Sizes, factors: Array, workers: int
+    ) -> None:
+        factors, d = self.in_layout(factors), len(self.lengths)
+        places = _places(sizes, factors, d, self.item)
+        if not self.twisted and is_large(self.tiles, 1):
+            way = large(self.kind, self.lengths, self.dtype)
+            flat = np.broadcast_to(factors, (*sizes, *factors.shape[-d:]))
+            for image, index in enumerate(np.ndindex(*sizes)):
+                here, there = source + image * step * self.item, target + image * target_step * self.item
+                way.run(here, step, there, target_step, 1, flat[index], workers)
+            return
+        order = np.argsort(places, kind="stable")
+        items = np.stack([order, places[order]], axis=1)
+        fields, filter_fields = self.job.fields.copy(), self.filter_fields(factors)
+        fields[f.ARRANGE], fields[f.PART_BLOCKS] = kernels.address("arrange", self.dtype), self.layout.blocks
+        fields[f.FILTER_JOB], fields[f.SCALE] = filter_fields.ctypes.data, self.scale.ctypes.data
+        kernel = kernels.kernel("images_each", self.dtype)
+        job, listed, transfer = fields.ctypes.data, items.ctypes.data, factors.ctypes.data
+
+        def some(first: int, last: int) -> None:
+            memory = workspace.take(self.tiles + self.spectrum + self.work + self.scratch)
+            spectrum = memory.address + self.tiles
+            work = spectrum + self.spectrum
+            parts = (transfer, memory.address, spectrum, work, work + self.work)
+            kernel(job, listed, source, step, target, target_step, *parts, first, last)
+            workspace.give_back(memory)
+
+        workspace.run(some, len(items), workers)
+
+    def in_layout(self, factors: Array) -> Array:
+        """The factors as an array of images."""
+        return factors
+
     def _arrange(self, factors: Array, tiles: int, workers: int) -> None:
+        factors = self.in_layout(factors)
         fields = self.filter_fields(factors)
         job, data, scale = fields.ctypes.data, factors.ctypes.data, self.scale.ctypes.data
         workspace.run(
@@ -203,24 +274,25 @@ class Spread(Images):
         kind = f.COMPLEX if is_complex else f.PAIR if lengths[0] % 2 else f.EVEN
         self._prepare(kind, lengths, dtype, jobs.image_job(kind, *lengths, dtype, twisted=True))
 
-    def _arrange(self, factors: Array, tiles: int, workers: int) -> None:
+    def in_layout(self, factors: Array) -> Array:
+        """Whole spectra, cut in the other order."""
         full = completed(factors, self.n) if self.half else factors
         rows, columns = self.lengths
-        super()._arrange(full.reshape(columns, rows).T, tiles, workers)
+        return full.reshape(*full.shape[:-1], columns, rows).swapaxes(-1, -2)
 
     def filter_fields(self, factors: Array) -> Array:
         """The factors are complete, also of real transforms."""
         strides = [stride // self.item for stride in factors.strides]
-        return self.layout.with_strides((0, *strides), factors.dtype.kind == "c", False)
+        return self.layout.with_strides((0, *strides)[-3:], factors.dtype.kind == "c", False)
 
 
 def completed(half: Array, n: int) -> Array:
-    """The full spectrum of a real filter of length n from its half; what a real signal cannot have is dropped."""
-    full = np.empty(n, half.dtype)
-    count = half.size
-    full[:count] = half
-    full[0] = half[0].real
+    """Full spectra of real filters of length n from their halves; what a real signal cannot have is dropped."""
+    full = np.empty((*half.shape[:-1], n), half.dtype)
+    count = half.shape[-1]
+    full[..., :count] = half
+    full[..., 0] = half[..., 0].real
     if n % 2 == 0:
-        full[n // 2] = half[n // 2].real
-    full[count:] = full[1 : n - count + 1][::-1].conj()
+        full[..., n // 2] = half[..., n // 2].real
+    full[..., count:] = full[..., 1 : n - count + 1][..., ::-1].conj()
     return full

@@ -51,3 +51,6 @@ UNIT_BYTES = 8 * UNIT_FIELDS
 MISSING = -(1 << 62)
 # A block of sums that the registers hold: so many outputs, of so many vectors each.
 OUTPUTS, VECTORS = 4, 2
+# Rows of a block of neighbouring taps, the sizes of square kernels that have one, and whole vectors beyond a block that
+# cover its taps.
+TALL, SQUARES, REACH = 6, (3, 5, 7), 16

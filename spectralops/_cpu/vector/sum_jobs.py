@@ -25,6 +25,8 @@ PAGE_BYTES = 4096
 LINE_BYTES = 64
 # Columns of a strip of results.
 SIDE = 4096
+# Rows of a strip of results that are summed straight from the image.
+SQUARE_STRIP = 48
 
 Sizes = tuple[int, ...]
 
@@ -56,6 +58,7 @@ class SumJob:
         lanes, item = host.lanes(dtype), host.ITEM_BYTES[dtype]
         (rows, columns), (stride, phases), (spread, gap) = g.results[-2:], g.stride[-2:], g.dilation[-2:]
         flat = self.kind == "sum_taps" and rows < f.OUTPUTS
+        square = self.kind.startswith("sum_square")
         step = f.VECTORS * lanes * (f.OUTPUTS if flat else 1)
         planes = len(g.channels) * prod(g.taps[:-2])
         extent = spread * (g.taps[-2] - 1) + 1
@@ -74,6 +77,8 @@ class SumJob:
         most = -(-rows // block) * block
         # At least half of what is copied for a single row: dilated taps reach far.
         strip = min(most, max(block, room // block * block, extent // 2 // block * block))
+        if square:  # nothing is copied: strips are what threads share
+            strip, side = SQUARE_STRIP, columns
         copied = (strip - 1) * stride + extent
         size = copied * line
         self.strips, self.leads = -(-rows // strip) * -(-columns // side), prod(g.results[:-2])
@@ -127,7 +132,7 @@ class SumJob:
         self.fields = np.zeros(f.FIELDS, np.int64)
         self.fields[list(fields)] = list(fields.values())
         self.kernel = kernels.kernel(self.kind, dtype)
-        self.memory = f.UNIT_BYTES + planes * size * item + step * item
+        self.memory = (step + f.REACH) * item if square else f.UNIT_BYTES + planes * size * item + step * item
         self.units = shared * self.leads * self.strips
 
 
@@ -136,7 +141,16 @@ def _kind(g: Geometry) -> str:
         return "sum_channels"
     apart = g.dilation[-2] if g.stride[-2] == 1 else 1
     shares = g.taps[-2] > 1 and g.results[-2] >= f.OUTPUTS * apart and 1 in (g.stride[-2], g.dilation[-2])
+    if shares and _is_square(g):
+        return f"sum_square_{g.taps[-1]}"
     return "sum_rows" if shares else "sum_taps"
+
+
+def _is_square(g: Geometry) -> bool:
+    """Whether a block of neighbouring taps can read the image itself: one plane of numbers side by side."""
+    along = (*g.stride, *g.dilation, g.source_strides[-1], g.target_strides[-1])
+    plane = len(g.image) == 2 and g.channels == g.outputs == (0,)
+    return plane and set(along) == {1} and g.taps[0] == g.taps[1] in f.SQUARES
 
 
 def _slices(g: Geometry, planes: int, size: int, line: int) -> list[tuple[int, int, int]]:

@@ -9,13 +9,15 @@ stored. Every output is the sum over its taps in one order, whatever block it fa
 
 from __future__ import annotations
 
+from typing import Any
+
 from numba.core import cgutils
 
 from spectralops._cpu.vector.emit import Emitter, Value, vector_op
 from spectralops._cpu.vector.moves import Totals, equal, put_number, smaller, take_number
-from spectralops._cpu.vector.sum_fields import OUTPUTS, VECTORS
+from spectralops._cpu.vector.sum_fields import OUTPUTS, TALL, VECTORS
 
-__all__ = ["SLICE_FIELDS", "block_channels", "block_rows", "block_taps"]
+__all__ = ["SLICE_FIELDS", "block_channels", "block_rows", "block_square", "block_taps"]
 
 # Integers per slice: where its rows begin in the copy, how many taps it has along rows, where its weights begin.
 SLICE_FIELDS = 3
@@ -182,3 +184,57 @@ def block_channels(
         # `places` is padded to whole blocks of outputs.
         exists = e.one_if(e.less(first + output, outputs))
         block.store(output, target, place + e.integer(places, first + output), exists, columns, unit)
+
+
+def block_square(size: int) -> Any:
+    """Operation that sums six rows of one output by size·size neighbouring taps, straight from the image.
+
+    All is written out: a row of the image meets each of its taps once, for all outputs. Rows that do not exist are read
+    from `zeros`, and columns that do not are zeros where the block meets an edge.
+    """
+
+    def block(
+        e: Emitter, source: Value, zeros: Value, weights: Value, target: Value, start: Value, step: Value, row: Value,
+        rows: Value, left: Value, columns: Value, place: Value, place_step: Value, outputs: Value, results: Value,
+    ) -> None:  # fmt: skip
+        totals, width = Totals(e, TALL * VECTORS), VECTORS * e.lanes
+        lines = []
+        for q in range(TALL + size - 1):
+            exists = e.both(e.less(e.constant(-1), row + q), e.less(row + q, rows))
+            lines.append(e.pick(exists, e.moved(source, start + step * q), zeros))
+
+        def sums(edge: bool) -> None:
+            for q, line in enumerate(lines):
+                for k in range(size):
+                    for v in range(VECTORS):
+                        offset = k + v * e.lanes
+                        if edge:
+                            first = left + offset
+                            vector = e.load_between(line, offset, -first, columns - first)
+                        else:
+                            vector = e.load(line, offset)
+                        for output in range(max(0, q - size + 1), min(TALL, q + 1)):
+                            slot = output * VECTORS + v
+                            factor = e.broadcast(weights, (q - output) * size + k)
+                            totals.set(slot, totals.get(slot) + vector * factor)
+
+        inside = e.both(e.less(e.constant(-1), left), e.less(left, columns - (width + size - 2)))
+        e.choose(inside, lambda: sums(False), lambda: sums(True))
+
+        def stored(part: bool) -> None:
+            for output in range(TALL):
+
+                def store(output: int = output) -> None:
+                    for v in range(VECTORS):
+                        there, vector = place + place_step * output + v * e.lanes, totals.get(output * VECTORS + v)
+                        if part:
+                            e.store_part(target, there, vector, results - v * e.lanes)
+                        else:
+                            e.store(target, there, vector)
+
+                e.choose(e.less(e.constant(output), outputs), store, lambda: None)
+
+        e.choose(e.less(results, width), lambda: stored(True), lambda: stored(False))
+
+    block.__name__ = f"block_square_{size}"
+    return vector_op(block)

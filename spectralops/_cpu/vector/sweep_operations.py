@@ -1,6 +1,6 @@
 # numba and llvmlite carry no types that a strict check could use.
 # mypy: disable-error-code="no-untyped-call"
-"""The vector operations of the sweeps: :mod:`.remap` on rows of faces and cells."""
+"""The vector operations of the sweeps: :mod:`spectralops._remap` on rows of faces and cells."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from spectralops._cpu.vector import remap
+from spectralops import _remap
 from spectralops._cpu.vector.chebyshev import Run
 from spectralops._cpu.vector.emit import Emitter, Value, vector_op
 
@@ -100,7 +100,7 @@ def edges(
     def body(p: Place) -> None:
         four = [p.get(pointer) for pointer in (before, left, right, after)]
         openings = [p.get(pointer) for pointer in (open_before, open_here, open_after)]
-        p.put(out, remap.edge(four, openings, factors))
+        p.put(out, _remap.edge(four, openings, factors))
 
     _on_row(e, n, body)
 
@@ -121,7 +121,7 @@ def around(
 
     def body(p: Place) -> None:
         openings = (p.get(open_before), p.get(open_after))
-        values = remap.around(p.o, p.get(q), (p.get(before), p.get(after)), openings)
+        values = _remap.around(p.o, p.get(q), (p.get(before), p.get(after)), openings)
         for pointer, value in zip((low, high), values, strict=True):
             p.put(pointer, value)
 
@@ -154,7 +154,7 @@ def faces(
         pair, masses = (p.get(left), p.get(right)), (p.get(mass_left), p.get(mass_right))
         three = [p.get(pointer) for pointer in (edge_before, edge_here, edge_after)]
         bounds = (p.get(low_left), p.get(low_right)), (p.get(high_left), p.get(high_right))
-        values = remap.passed(p.o, p.get(flux), pair, masses, three, p.get(open_before), bounds)
+        values = _remap.passed(p.o, p.get(flux), pair, masses, three, p.get(open_before), bounds)
         for kind, value in zip((DONOR, LEAST, MOST, ANTI), values, strict=True):
             p.keep(here, kind, pitch, value)
 
@@ -172,7 +172,7 @@ def cells(
     def body(p: Place, name: str) -> None:
         sides = [[p.kind(side, kind, pitch) for side in (lower, upper)] for kind in (DONOR, LEAST, MOST, ANTI)]
         openings, fluxes = (p.get(open_lower), p.get(open_upper)), (p.get(flux_lower), p.get(flux_upper))
-        values = remap.cell(p.o, name, p.get(q), p.get(mass), openings, fluxes, sides[:3], sides[3], extremes)
+        values = _remap.cell(p.o, name, p.get(q), p.get(mass), openings, fluxes, sides[:3], sides[3], extremes)
         for kind, value in zip((STEP, AFTER, COMES, GOES, LOW, HIGH), values, strict=True):
             p.keep(here, kind, pitch, value)
 
@@ -196,9 +196,9 @@ def last(
         if limits:
             comes, goes = ([p.kind(row, kind, pitch) for row in (below, here, above)] for kind in (COMES, GOES))
             bounds = (p.kind(here, LOW, pitch), p.kind(here, HIGH, pitch))
-            p.put(q, remap.limited(p.o, step, after, anti, comes, goes, bounds))
+            p.put(q, _remap.limited(p.o, step, after, anti, comes, goes, bounds))
         else:
-            p.put(q, remap.settled(step, after, anti))
+            p.put(q, _remap.settled(step, after, anti))
         p.put(mass, after)
 
     e.choose(

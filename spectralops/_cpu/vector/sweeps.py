@@ -1,6 +1,6 @@
 # numba and llvmlite carry no types that a strict check could use.
 # mypy: disable-error-code="no-untyped-call, no-untyped-def"
-"""The kernels of tracer transport on grids of rows: one sweep along rows or across them, by :mod:`.remap`.
+"""The kernels of tracer transport on grids of rows: one sweep along rows or across them, by :mod:`spectralops._remap`.
 
 Along rows a flux may exceed the mass of a cell: it then takes whole cells until the rest fits, so that narrow cells
 near a pole set no limit. Across rows it must not.
@@ -12,7 +12,7 @@ import math
 
 from numba.extending import register_jitable
 
-from spectralops._cpu.vector import remap
+from spectralops import _remap
 from spectralops._cpu.vector.emit import at, shift, write
 from spectralops._cpu.vector.sweep_operations import (
     AFTER,
@@ -42,7 +42,7 @@ RING = 4
 # Rows of scratch memory: constants, copies or ghosts, and what is kept.
 ROWS_OF_SCRATCH = 7 + RING * KINDS
 
-mean_ahead, mean_behind = register_jitable(remap.mean_ahead), register_jitable(remap.mean_behind)
+mean_ahead, mean_behind = register_jitable(_remap.mean_ahead), register_jitable(_remap.mean_behind)
 
 
 @register_jitable
