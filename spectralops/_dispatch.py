@@ -87,7 +87,9 @@ SUPPORT: dict[tuple[str, str], Support] = {
     ("spectral_conv_weight_gradient", "cuda"): Support(
         "spectralops._cuda.spectral_gradient", ALL, DEVICE_TRANSFORMS, stored=2
     ),
-    **{(op, "cuda"): Support("spectralops._cuda.convolution", ALL, DEVICE_CONVOLUTIONS) for op in CONVOLUTION},
+    **{
+        (op, "cuda"): Support("spectralops._cuda.convolution", ALL, DEVICE_CONVOLUTIONS, stored=2) for op in CONVOLUTION
+    },
     **_rows(
         SPECTRAL,
         ALL,
@@ -348,8 +350,9 @@ def _run_by_address(plan: Plan, arrays: tuple[Any, ...], home: _arrays.Home) -> 
 
 
 def _prepared(plan: Plan, home: _arrays.Home) -> Any:
-    cast = any(operand.compute != operand.spec.dtype for operand in plan.operands)
-    if plan.backend != "cuda" or cast or plan.out_dtype != _checks.compute_dtype(plan.out_dtype):
+    dtypes, kind = passed(plan)
+    cast = any(dtype != operand.spec.dtype for dtype, operand in zip(dtypes, plan.operands, strict=True))
+    if plan.backend != "cuda" or cast or plan.out_dtype != kind:
         return None
     with _arrays.on_device(home):
         prepared = importlib.import_module(BY_ADDRESS).prepared(plan)

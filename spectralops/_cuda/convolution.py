@@ -99,7 +99,8 @@ def fft_conv2d(plan: Conv2dPlan, x: Any, weight: Any, *bias: Any, out: Any, work
     """Run the plan's kernels on the current stream."""
     if out.size == 0:
         return
-    added = usable(bias[0] if bias[0].dtype == out.dtype else bias[0].astype(out.dtype), out.itemsize) if bias else None
+    kind = np.dtype(plan.compute_dtype)
+    added = usable(bias[0] if bias[0].dtype == kind else bias[0].astype(kind), kind.itemsize) if bias else None
     _run(plan, x, weight, added, out)
 
 

@@ -83,7 +83,7 @@ def _any(task: Problem, options: tuple[str, ...]) -> Kernel:
 
 
 def _types(task: Problem) -> str:
-    return f"{task.real}, {task.beyond}, {task.activation}, {task.taps[0]}, {task.taps[1]}, {_shift(task)}"
+    return f"{task.stored}, {task.beyond}, {task.activation}, {task.taps[0]}, {task.taps[1]}, {_shift(task)}"
 
 
 def _blocks(task: Problem, across: int, down: int) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spectralops._cuda.geometry import itemsize_of, namespace, usable
+from spectralops._cuda.geometry import BYTES, itemsize_of, namespace, stored_as, usable
 
 if TYPE_CHECKING:
     from spectralops._plans.conv2d import Conv2dPlan
@@ -38,7 +38,8 @@ Ints = tuple[int, ...]
 class Problem:
     """What is computed, by axis: y[i] = sum over channels and taps of w[k] x[stride i + dilation k - before].
 
-    Plane b of the result takes the images and the kernels of number (b // divisor) % count.
+    Plane b of the result takes the images and the kernels of number (b // divisor) % count. `real` and `stored` are the
+    C++ types of real numbers in the arithmetic and in memory.
     """
 
     size: Ints
@@ -57,6 +58,7 @@ class Problem:
     beyond: str
     fill: complex
     real: str
+    stored: str
     is_complex: tuple[bool, bool]
     activation: str
 
@@ -86,8 +88,13 @@ class Problem:
         return self.groups * self.outputs
 
     def number(self, is_complex: bool) -> str:
-        """The C++ type of numbers."""
-        return f"Complex<{self.real}>" if is_complex else self.real
+        """The C++ type of numbers in memory."""
+        return f"Complex<{self.real}>" if is_complex else self.stored
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of a real number in memory."""
+        return BYTES[self.stored]
 
 
 def problem(plan: AnyPlan) -> Problem:
@@ -125,6 +132,7 @@ def _conv2d(plan: Conv2dPlan, real: str, kinds: tuple[bool, ...]) -> Problem:
         beyond=BEYOND[plan.padding_mode],
         fill=0,
         real=real,
+        stored=stored_as(plan, 2),
         # A complex bias makes a complex result.
         is_complex=(kinds[0] or (any(kinds) and not kinds[1]), kinds[1]),
         activation=activation,
@@ -169,6 +177,7 @@ def _convolve(plan: ConvolvePlan, real: str, kinds: tuple[bool, ...]) -> Problem
         beyond=BEYOND[plan.boundary],
         fill=plan.fillvalue,
         real=real,
+        stored=stored_as(plan, 2),
         is_complex=(kinds[0], kinds[1]),
         activation="NOTHING",
     )

@@ -33,8 +33,8 @@ SHORT = 12.0
 MIRROR = 30.0
 # What the lengths of chirps' convolutions are multiples of, where they are longer.
 CHIRP_STEP = 16
-# Points of a thread up to which that pays.
-MOST_HELD = 16
+# Points of a thread up to which that pays, and passes: lines that would take more do with more points a thread.
+MOST_HELD, LINE_PASSES = 16, 3
 # Transforms within a warp from this length on do with so few passes what shorter ones do with fewer points a thread.
 LONG, FEW_PASSES = 256, 2
 
@@ -227,16 +227,23 @@ def _cheapest(
     for some in (even, orders):
         found = [way for order in some for way in _ways(order, points, stride, pairs, most_threads, mirrored)]
         if mirrored and n >= LONG:
-            found = [way for way in found if _meets(way[1])] or found
+            found = _mirrored(found, points) or found
         if found:
             return min(found, key=lambda way: way[0])
     return None
 
 
-def _meets(way: Passes) -> bool:
+def _mirrored(found: list[tuple[float, Passes]], points: int) -> list[tuple[float, Passes]]:
+    """Those in which wavenumbers meet: in few passes where a line is too long for that with few points a thread."""
+    few = [way for way in found if len(way[1].radices) <= LINE_PASSES and _meets(way[1], points)]
+    long = bool(few) and few[0][1].size > MOST_HELD**LINE_PASSES
+    return few if long else [way for way in found if _meets(way[1])]
+
+
+def _meets(way: Passes, most: int = MOST_HELD) -> bool:
     """Whether a thread has wavenumbers k and n - k, as `Fft::PAIRED`, without holding too many."""
     last = way.radices[-1]
-    return last % 2 == 0 and way.size // last % (2 * way.threads) == 0 and way.size <= MOST_HELD * way.threads
+    return last % 2 == 0 and way.size // last % (2 * way.threads) == 0 and way.size <= most * way.threads
 
 
 def _ways(

@@ -17,14 +17,19 @@ SOPS_DEVICE index_t cell_at(index_t i, index_t n) {
   return m < n ? m : BEYOND == REFLECT ? period - m : period - 1 - m;
 }
 
+// The number that a value in memory, of type V, stands for.
 template <typename V>
 struct Parts {
-  using Real = V;
-  SOPS_DEVICE static V of(double re, double) { return (V)re; }
+  using Real = decltype(to_number(V()));
+  using Number = Real;
+  static constexpr bool COMPLEX = false;
+  SOPS_DEVICE static Number of(double re, double) { return (Number)re; }
 };
 template <typename T>
 struct Parts<Complex<T>> {
   using Real = T;
+  using Number = Complex<T>;
+  static constexpr bool COMPLEX = true;
   SOPS_DEVICE static Complex<T> of(double re, double im) { return {(T)re, (T)im}; }
 };
 
@@ -76,15 +81,17 @@ SOPS_DEVICE V activated(V y) {
   else return y;
 }
 
+// The bias is given in numbers, not as results of type V are stored.
 template <typename V, int ACTIVATION>
 struct Finish {
   using T = typename Parts<V>::Real;
-  V bias;
+  using Number = typename Parts<V>::Number;
+  Number bias;
   T scale, shift;
 
   SOPS_DEVICE Finish(const FinishArguments& a, long long plane) {
     const long long channel = plane % a.channels;
-    bias = a.bias == nullptr ? Parts<V>::of(0, 0) : ((const V*)a.bias)[channel];
+    bias = a.bias == nullptr ? Parts<V>::of(0, 0) : ((const Number*)a.bias)[channel];
     scale = a.scale == nullptr ? (T)1 : ((const T*)a.scale)[channel];
     shift = a.shift == nullptr ? (T)0 : ((const T*)a.shift)[channel];
   }
@@ -104,5 +111,8 @@ template <typename V>
 struct Finish<V, NOTHING> {
   Finish() = default;
   SOPS_DEVICE Finish(const FinishArguments&, long long) {}
-  SOPS_DEVICE V operator()(V y) const { return y; }
+  template <typename Number>
+  SOPS_DEVICE Number operator()(Number y) const {
+    return y;
+  }
 };

@@ -1,4 +1,4 @@
-// Convolution by direct sums.
+// Convolution by direct sums; X, W, V are the types of values in memory.
 //
 //   direct_any        one result a thread, whatever the options
 //   direct_planes     a kernel for each plane, without strides and holes: 4 by 8 results a thread
@@ -29,6 +29,7 @@ __global__ __launch_bounds__(256, 2) void direct_any(const X* __restrict__ x, co
                                                   typename Wider<X, W>::type* __restrict__ out, DirectArguments a,
                                                   FinishArguments f) {
   using V = typename Wider<X, W>::type;
+  using Sum = typename Parts<V>::Number;
   const index_t o0 = (index_t)a.out[0], o1 = (index_t)a.out[1], o2 = (index_t)a.out[2];
   const long long at = (long long)blockIdx.x * 256 + threadIdx.x, area = (long long)o0 * o1 * o2;
   if (at >= a.planes * area) return;
@@ -39,9 +40,9 @@ __global__ __launch_bounds__(256, 2) void direct_any(const X* __restrict__ x, co
   const index_t k0 = (index_t)a.taps[0], k1 = (index_t)a.taps[1], k2 = (index_t)a.taps[2];
   x += plane / a.image_divisor % a.image_count * a.inputs * ((long long)n0 * n1 * n2);
   taps += plane / a.kernel_divisor % a.kernel_count * a.inputs * ((long long)k0 * k1 * k2);
-  const X fill = Parts<X>::of(a.fill[0], a.fill[1]);
+  const typename Parts<X>::Number fill = Parts<X>::of(a.fill[0], a.fill[1]);
   const index_t begin = a.flip ? k0 * k1 * k2 - 1 : 0, step = a.flip ? -1 : 1;
-  V sum = Parts<V>::of(0, 0);
+  Sum sum = Parts<V>::of(0, 0);
   for (index_t c = 0; c < (index_t)a.inputs; ++c) {
     const W* w = taps + begin;
     for (index_t j0 = 0; j0 < k0; ++j0) {
@@ -54,14 +55,14 @@ __global__ __launch_bounds__(256, 2) void direct_any(const X* __restrict__ x, co
         index_t place = i2 * (index_t)a.stride[2] - (index_t)a.before[2];
         for (index_t j2 = 0; j2 < k2; ++j2, w += step, place += (index_t)a.dilation[2]) {
           const index_t c2 = cell_at<BEYOND>(place, n2);
-          sum = add_product(sum, there && c2 >= 0 ? row[c2] : fill, *w);
+          sum = add_product(sum, there && c2 >= 0 ? to_number(row[c2]) : fill, to_number(*w));
         }
       }
     }
     x += (long long)n0 * n1 * n2;
     taps += (long long)k0 * k1 * k2;
   }
-  out[at] = Finish<V, ACTIVATION>(f, plane)(sum);
+  out[at] = Storage<V>::from(Finish<V, ACTIVATION>(f, plane)(sum));
 }
 
 // Numbers that are read from shared memory at once.
@@ -69,15 +70,28 @@ template <typename T>
 struct alignas(16) Quad {
   T v[16 / sizeof(T)];
 };
+// As many values of type V in memory.
+template <typename V, typename T>
+struct alignas(16 / sizeof(T) * sizeof(V)) Some {
+  V v[16 / sizeof(T)];
+};
 
-// Copies a quad to shared memory without waiting for it; `landed` waits for all of them.
+// Copies a quad to shared memory, where memory holds numbers without waiting for it; `landed` waits for all of them.
 template <typename T>
-SOPS_DEVICE void copy_ahead(Quad<T>* to, const Quad<T>* from) {
+SOPS_DEVICE void copy_ahead(Quad<T>* to, const Some<T, T>* from) {
 #ifdef __CUDACC__
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from));
 #else
-  *to = *from;
+  *to = *(const Quad<T>*)from;
 #endif
+}
+template <typename V, typename T>
+SOPS_DEVICE void copy_ahead(Quad<T>* to, const Some<V, T>* from) {
+  const Some<V, T> stored = *from;
+  Quad<T> numbers;
+#pragma unroll
+  for (int k = 0; k < (int)(16 / sizeof(T)); ++k) numbers.v[k] = to_number(stored.v[k]);
+  *to = numbers;
 }
 SOPS_DEVICE void landed() {
 #ifdef __CUDACC__
@@ -97,22 +111,22 @@ struct Area {
   static constexpr int THREADS = TX * TY;
 
   // Cells from (row, column) on; those of whole quads are on their way when this returns, see `landed`.
-  template <int BEYOND>
-  SOPS_DEVICE static void fetch(T* to, const T* __restrict__ image, const DirectArguments& a, index_t row, index_t column) {
+  template <int BEYOND, typename V>
+  SOPS_DEVICE static void fetch(T* to, const V* __restrict__ image, const DirectArguments& a, index_t row, index_t column) {
     const index_t height = (index_t)a.size[1], width = (index_t)a.size[2];
-    const bool whole = width % PART == 0 && (unsigned long long)image % 16 == 0 && column % PART == 0;
+    const bool whole = width % PART == 0 && (unsigned long long)image % sizeof(Some<V, T>) == 0 && column % PART == 0;
     for (int i = threadIdx.x; i < CELLS / PART; i += THREADS) {
       const index_t place = column + i % (PITCH / PART) * PART, cell = cell_at<BEYOND>(row + i / (PITCH / PART), height);
-      const T* from = image + (cell < 0 ? 0 : cell) * width;
+      const V* from = image + (cell < 0 ? 0 : cell) * width;
       if (whole && cell >= 0 && place >= 0 && place < width) {
-        copy_ahead((Quad<T>*)to + i, (const Quad<T>*)(from + place));
+        copy_ahead((Quad<T>*)to + i, (const Some<V, T>*)(from + place));
         continue;
       }
       Quad<T> some;
 #pragma unroll
       for (int k = 0; k < PART; ++k) {
         const index_t c = cell_at<BEYOND>(place + k, width);
-        some.v[k] = cell >= 0 && c >= 0 ? from[c] : (T)a.fill[0];
+        some.v[k] = cell >= 0 && c >= 0 ? to_number(from[c]) : (T)a.fill[0];
       }
       ((Quad<T>*)to)[i] = some;
     }
@@ -128,30 +142,31 @@ struct Area {
 };
 
 // Stores neighbouring results of row r from column c on, at once where their addresses allow it.
-template <typename T, typename F>
-SOPS_DEVICE void store(T* out, index_t r, index_t c, index_t height, index_t width, const T (&sums)[ACROSS], const F& finish) {
+template <typename V, typename T, typename F>
+SOPS_DEVICE void store(V* out, index_t r, index_t c, index_t height, index_t width, const T (&sums)[ACROSS], const F& finish) {
   constexpr int PART = 16 / sizeof(T);
   if (r >= height) return;
-  T* to = out + r * width + c;
-  if (width % ACROSS == 0 && (unsigned long long)out % 16 == 0) {
+  V* to = out + r * width + c;
+  if (width % ACROSS == 0 && (unsigned long long)out % sizeof(Some<V, T>) == 0) {
     if (c >= width) return;
 #pragma unroll
     for (int i = 0; i < ACROSS; i += PART) {
-      Quad<T> some;
+      Some<V, T> some;
 #pragma unroll
-      for (int k = 0; k < PART; ++k) some.v[k] = finish(sums[i + k]);
-      *(Quad<T>*)(to + i) = some;
+      for (int k = 0; k < PART; ++k) some.v[k] = Storage<V>::from(finish(sums[i + k]));
+      *(Some<V, T>*)(to + i) = some;
     }
     return;
   }
 #pragma unroll
   for (int i = 0; i < ACROSS; ++i)
-    if (c + i < width) to[i] = finish(sums[i]);
+    if (c + i < width) to[i] = Storage<V>::from(finish(sums[i]));
 }
 
-template <typename T, int BEYOND, int ACTIVATION, int KH, int KW, int SHIFT, int TX, int TY>
-__global__ __launch_bounds__(TX* TY) void direct_planes(const T* __restrict__ x, const T* __restrict__ taps,
-                                                        T* __restrict__ out, DirectArguments a, FinishArguments f) {
+template <typename V, int BEYOND, int ACTIVATION, int KH, int KW, int SHIFT, int TX, int TY>
+__global__ __launch_bounds__(TX* TY) void direct_planes(const V* __restrict__ x, const V* __restrict__ taps,
+                                                        V* __restrict__ out, DirectArguments a, FinishArguments f) {
+  using T = typename Parts<V>::Real;
   constexpr int DOWN = 8;
   using A = Area<T, KH, KW, SHIFT, TX, TY, DOWN>;
   constexpr int WIDE = (KW + A::PART - 1) / A::PART * A::PART;
@@ -166,7 +181,7 @@ __global__ __launch_bounds__(TX* TY) void direct_planes(const T* __restrict__ x,
   taps += plane / a.kernel_divisor % a.kernel_count * (KH * KW);
   for (int i = threadIdx.x; i < KH * WIDE; i += A::THREADS) {
     const int k = i / WIDE * KW + i % WIDE;
-    weights[i] = i % WIDE < KW ? taps[a.flip ? KH * KW - 1 - k : k] : (T)0;
+    weights[i] = i % WIDE < KW ? to_number(taps[a.flip ? KH * KW - 1 - k : k]) : (T)0;
   }
   A::template fetch<BEYOND>(cells, x, a, row - (index_t)a.before[1], column - (index_t)a.before[2] - SHIFT);
   landed();
@@ -188,7 +203,7 @@ __global__ __launch_bounds__(TX* TY) void direct_planes(const T* __restrict__ x,
         for (int i = 0; i < ACROSS; ++i) sum[d][i] += seen[SHIFT + i + j] * weights[k * WIDE + j];
     }
   }
-  const Finish<T, ACTIVATION> finish(f, plane);
+  const Finish<V, ACTIVATION> finish(f, plane);
   out += plane * (a.out[1] * a.out[2]);
 #pragma unroll
   for (int d = 0; d < DOWN; ++d)
@@ -196,9 +211,10 @@ __global__ __launch_bounds__(TX* TY) void direct_planes(const T* __restrict__ x,
 }
 
 // OUT channels of a thread, CHUNK channels at a time through shared memory.
-template <typename T, int BEYOND, int ACTIVATION, int KH, int KW, int SHIFT, int TX, int TY, int OUT, int CHUNK>
-__global__ __launch_bounds__(TX* TY, 3) void direct_channels(const T* __restrict__ x, const T* __restrict__ taps,
-                                                          T* __restrict__ out, DirectArguments a, FinishArguments f) {
+template <typename V, int BEYOND, int ACTIVATION, int KH, int KW, int SHIFT, int TX, int TY, int OUT, int CHUNK>
+__global__ __launch_bounds__(TX* TY, 3) void direct_channels(const V* __restrict__ x, const V* __restrict__ taps,
+                                                          V* __restrict__ out, DirectArguments a, FinishArguments f) {
+  using T = typename Parts<V>::Real;
   constexpr int ROWS = 2;
   using A = Area<T, KH, KW, SHIFT, TX, TY, ROWS>;
   __shared__ Quad<T> shared_cells[CHUNK * A::CELLS / A::PART], shared_weights[CHUNK * KH * KW * OUT / A::PART];
@@ -227,7 +243,7 @@ __global__ __launch_bounds__(TX* TY, 3) void direct_channels(const T* __restrict
       const int o = i % OUT, k = i / OUT % (KH * KW), c = i / OUT / (KH * KW);
       const bool there = begin + c < inputs && first + o < outputs;
       const int tap = a.flip ? KH * KW - 1 - k : k;
-      weights[i] = there ? taps[(o * inputs + begin + c) * (KH * KW) + tap] : (T)0;
+      weights[i] = there ? to_number(taps[(o * inputs + begin + c) * (KH * KW) + tap]) : (T)0;
     }
     landed();
     __syncthreads();
@@ -256,8 +272,8 @@ __global__ __launch_bounds__(TX* TY, 3) void direct_channels(const T* __restrict
 #pragma unroll
   for (int o = 0; o < OUT; ++o) {
     if (first + o >= outputs) break;
-    const Finish<T, ACTIVATION> finish(f, plane + o);
-    T* to = out + (plane + o) * (a.out[1] * a.out[2]);
+    const Finish<V, ACTIVATION> finish(f, plane + o);
+    V* to = out + (plane + o) * (a.out[1] * a.out[2]);
 #pragma unroll
     for (int d = 0; d < ROWS; ++d)
       store(to, row + ty * ROWS + d, column + tx * ACROSS, height, width, sum[d][o], finish);

@@ -430,43 +430,47 @@ SOPS_CONSTEXPR int blocks_of(int threads) {
 }
 
 // Reads and writes neighbours of a line as one complex number.
-template <typename T, int BEYOND, int JUMP>
+template <typename V, int BEYOND, int JUMP>
 struct PairReader {
-  const T* at;
+  using T = typename Parts<V>::Real;
+  const V* at;
   index_t first, size;
   T fill;
 
-  SOPS_DEVICE PairReader(const T* image, const TileArguments& a, int j)
+  SOPS_DEVICE PairReader(const V* image, const TileArguments& a, int j)
       : at(image), first(2 * j - (index_t)a.before[1]), size((index_t)a.size[1]), fill((T)a.fill[0]) {}
   SOPS_DEVICE T one(index_t place) const {
     const index_t cell = cell_at<BEYOND>(place, size);
-    return cell < 0 ? fill : at[cell];
+    return cell < 0 ? fill : to_number(at[cell]);
   }
   SOPS_DEVICE Complex<T> operator()(int q) const {
     const index_t place = first + 2 * q * JUMP;
     return {one(place), one(place + 1)};
   }
 };
-template <typename T, int JUMP>
+template <typename V, int JUMP>
 struct PairWriter {
-  T* at;
+  using T = typename Parts<V>::Real;
+  V* at;
   index_t limit;
 
-  SOPS_DEVICE PairWriter(T* out, const TileArguments& a, bool there, int j)
+  SOPS_DEVICE PairWriter(V* out, const TileArguments& a, bool there, int j)
       : at(out + 2 * j), limit(there ? (index_t)a.out[1] - 2 * j : 0) {}
   SOPS_DEVICE void operator()(int q, Complex<T> value) const {
     const int place = 2 * q * JUMP;
-    if (place < limit) at[place] = value.re;
-    if (place + 1 < limit) at[place + 1] = value.im;
+    if (place < limit) at[place] = Storage<V>::from(value.re);
+    if (place + 1 < limit) at[place + 1] = Storage<V>::from(value.im);
   }
 };
 
 // Spectra of N + 1 coefficients, those of wavenumbers below N in the order of reversed digits. `roots` are
 // exp(-pi i k / N), k = 0 ... N / 2.
-template <typename T, int LINES, int THREADS, typename Rs>
-__global__ __launch_bounds__(THREADS, blocks_of<T>(THREADS)) void half_spectra(const T* __restrict__ taps, Complex<T>* __restrict__ spectra,
-                                                        const Complex<T>* __restrict__ table,
-                                                        const Complex<T>* __restrict__ roots, TapsArguments a) {
+template <typename V, int LINES, int THREADS, typename Rs>
+__global__ __launch_bounds__(THREADS, blocks_of<typename Parts<V>::Real>(THREADS)) void half_spectra(
+    const V* __restrict__ taps, Complex<typename Parts<V>::Real>* __restrict__ spectra,
+    const Complex<typename Parts<V>::Real>* __restrict__ table, const Complex<typename Parts<V>::Real>* __restrict__ roots,
+    TapsArguments a) {
+  using T = typename Parts<V>::Real;
   using Block = Lines<T, LINES, THREADS, Rs>;
   constexpr int N = Block::N;
   const Block lines{shared_memory<T>(), table};
@@ -474,7 +478,7 @@ __global__ __launch_bounds__(THREADS, blocks_of<T>(THREADS)) void half_spectra(c
   lines.template forwards<-1>([&](int line, int j) {
     return [&taps, &a, first, line, j](int q) {
       if (first + line >= a.kernels) return Complex<T>{0, 0};
-      const T* own = taps + (first + line) * a.taps[1];
+      const V* own = taps + (first + line) * a.taps[1];
       const int c = 2 * (j + q * Block::JUMP);
       return Complex<T>{tap_at(own, a, 0, c), tap_at(own, a, 0, c + 1)};
     };
@@ -492,17 +496,19 @@ __global__ __launch_bounds__(THREADS, blocks_of<T>(THREADS)) void half_spectra(c
   });
 }
 
-template <typename T, int BEYOND, int LINES, int THREADS, typename Rs>
-__global__ __launch_bounds__(THREADS, blocks_of<T>(THREADS)) void half_filter(const T* __restrict__ x, const Complex<T>* __restrict__ spectra,
-                                                       T* __restrict__ out, const Complex<T>* __restrict__ table,
-                                                       const Complex<T>* __restrict__ roots, TileArguments a) {
+template <typename V, int BEYOND, int LINES, int THREADS, typename Rs>
+__global__ __launch_bounds__(THREADS, blocks_of<typename Parts<V>::Real>(THREADS)) void half_filter(
+    const V* __restrict__ x, const Complex<typename Parts<V>::Real>* __restrict__ spectra, V* __restrict__ out,
+    const Complex<typename Parts<V>::Real>* __restrict__ table, const Complex<typename Parts<V>::Real>* __restrict__ roots,
+    TileArguments a) {
+  using T = typename Parts<V>::Real;
   using Block = Lines<T, LINES, THREADS, Rs>;
   constexpr int N = Block::N;
   const Block lines{shared_memory<T>(), table};
   const unsigned first = blockIdx.x * LINES, planes = (unsigned)a.planes;
   auto plane = [&](int line) { return first + line < planes ? first + line : planes - 1; };
   lines.template forwards<-1>([&](int line, int j) {
-    return PairReader<T, BEYOND, Block::JUMP>(x + image_of(a, plane(line)) * a.size[1], a, j);
+    return PairReader<V, BEYOND, Block::JUMP>(x + image_of(a, plane(line)) * a.size[1], a, j);
   });
   lines.template turn<true>([&](auto& v, int, int) { forward<Rs, Block::LAST, -1>(v, table, 0); });
   __syncthreads();
@@ -517,6 +523,6 @@ __global__ __launch_bounds__(THREADS, blocks_of<T>(THREADS)) void half_filter(co
   lines.template turn<true>([&](auto& v, int, int) { inverse<Rs, Block::LAST>(v, table, 0); });
   lines.backwards([&](int line, int j) {
     const long long own = plane(line);
-    return PairWriter<T, Block::JUMP>(out + own * a.out[1], a, first + line < planes, j);
+    return PairWriter<V, Block::JUMP>(out + own * a.out[1], a, first + line < planes, j);
   });
 }

@@ -106,7 +106,7 @@ SOPS_DEVICE long long kernel_of(const TileArguments& a, unsigned plane) {
 template <typename V>
 struct Places {
   using T = typename Parts<V>::Real;
-  static constexpr int TOGETHER = sizeof(V) == sizeof(T) ? 2 : 1;
+  static constexpr int TOGETHER = Parts<V>::COMPLEX ? 1 : 2;
   index_t row[TOGETHER], column[TOGETHER];
   bool there[TOGETHER];
 
@@ -130,11 +130,12 @@ struct Places {
 template <typename V, int BEYOND, int AXIS, int JUMP>
 struct Reader {
   using T = typename Parts<V>::Real;
+  using Number = typename Parts<V>::Number;
   static constexpr int TOGETHER = Places<V>::TOGETHER;
   const V* at[TOGETHER];
   index_t first[TOGETHER], size[TOGETHER];  // cell of the first element; no size where there is nothing but the fill
   long long width;
-  V fill;
+  Number fill;
 
   SOPS_DEVICE Reader(const Places<V>& places, const V* image, const TileArguments& a, int r, int c)
       : width(a.size[1]), fill(Parts<V>::of(a.fill[0], a.fill[1])) {
@@ -150,15 +151,15 @@ struct Reader {
   }
   // Element number q, asked for in order.
   SOPS_DEVICE Complex<T> operator()(int q) {
-    V v[TOGETHER];
+    Number v[TOGETHER];
 #pragma unroll
     for (int u = 0; u < TOGETHER; ++u) {
       const index_t place = first[u] + q * JUMP;
       if constexpr (BEYOND == FILL) {
-        v[u] = place >= 0 && place < size[u] ? *at[u] : fill;
+        v[u] = place >= 0 && place < size[u] ? to_number(*at[u]) : fill;
         at[u] += JUMP * step();
       } else {
-        v[u] = size[u] == 0 ? fill : at[u][cell_at<BEYOND>(place, size[u]) * step()];
+        v[u] = size[u] == 0 ? fill : to_number(at[u][cell_at<BEYOND>(place, size[u]) * step()]);
       }
     }
     if constexpr (TOGETHER == 2) return {v[0], v[1]};
@@ -211,13 +212,13 @@ struct Writer {
 
  private:
   SOPS_DEVICE long long step() const { return AXIS == 0 ? width : 1; }
-  SOPS_DEVICE void one(int u, int q, V value) {
+  SOPS_DEVICE void one(int u, int q, typename Parts<V>::Number value) {
     const bool stored = q * JUMP < limit[u];
     if constexpr (STRIDED) {
       const index_t place = first[u] + q * JUMP;
-      if (stored && place % stride == 0) at[u][place / stride * step()] = finish(value);
+      if (stored && place % stride == 0) at[u][place / stride * step()] = Storage<V>::from(finish(value));
     } else {
-      if (stored) *at[u] = finish(value);
+      if (stored) *at[u] = Storage<V>::from(finish(value));
       at[u] += JUMP * step();
     }
   }
@@ -234,7 +235,7 @@ struct TapsArguments {
 
 // Element i of a kernel with its holes; taps lie in rows of a.taps[1].
 template <typename V>
-SOPS_DEVICE V tap_at(const V* taps, const TapsArguments& a, int r, int c) {
+SOPS_DEVICE typename Parts<V>::Number tap_at(const V* taps, const TapsArguments& a, int r, int c) {
   const int down = (int)a.dilation[0], right = (int)a.dilation[1];
   int i = r / down, k = c / right;
   if (i * down != r || k * right != c || i >= (int)a.taps[0] || k >= (int)a.taps[1]) return Parts<V>::of(0, 0);
@@ -242,7 +243,7 @@ SOPS_DEVICE V tap_at(const V* taps, const TapsArguments& a, int r, int c) {
     i = (int)a.taps[0] - 1 - i;
     k = (int)a.taps[1] - 1 - k;
   }
-  return taps[i * (int)a.taps[1] + k];
+  return to_number(taps[i * (int)a.taps[1] + k]);
 }
 template <typename T>
 SOPS_DEVICE Complex<T> as_complex(T x) {
