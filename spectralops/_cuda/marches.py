@@ -53,23 +53,21 @@ class Shape:
     rows: int = 1
 
 
-# By stepped axes, bytes of a number, and whether a pass is a single step; measured on an H200.
+# By stepped axes and bytes of a number, for passes of more and more steps: the first that takes enough. Measured on an
+# H200. More levels have less room in registers for rows, so that tiles overlap more, but pass over memory less often.
 SHAPES = {
-    (1, 4, True): Shape(8, 16, 4, 1, 1),
-    (1, 4, False): Shape(8, 16, 4, 1, 1),
-    (1, 8, True): Shape(8, 16, 4, 1, 1),
-    (1, 8, False): Shape(8, 16, 4, 1, 1),
-    (2, 4, True): Shape(4, 1, 8, 1, 1, rows=2),
-    (2, 4, False): Shape(4, 8, 4, 3, 12),
-    (2, 8, True): Shape(2, 1, 8, 1, 1, rows=4),
-    (2, 8, False): Shape(2, 8, 4, 6, 12),
-    (3, 4, True): Shape(4, 1, 8, 12, 12, rows=2),
-    (3, 4, False): Shape(4, 2, 16, 1, 1, ahead=2, rows=3),
-    (3, 8, True): Shape(2, 1, 8, 12, 12, rows=2),
-    (3, 8, False): Shape(2, 2, 16, 1, 1, ahead=2, rows=2),
+    (1, 4): (Shape(8, 16, 4, 1, 1),),
+    (1, 8): (Shape(8, 16, 4, 1, 1),),
+    (2, 4): (Shape(4, 1, 8, 1, 1, rows=2), Shape(4, 8, 4, 3, 12)),
+    (2, 8): (Shape(2, 1, 8, 1, 1, rows=4), Shape(2, 8, 4, 6, 12)),
+    (3, 4): (
+        Shape(4, 1, 4, 6, 12, rows=2),
+        Shape(4, 2, 16, 1, 1, ahead=2, rows=3),
+        Shape(2, 3, 16, 1, 1, rows=4),
+        Shape(2, 4, 16, 1, 1, rows=3),
+    ),
+    (3, 8): (Shape(2, 1, 8, 12, 12, rows=2), Shape(2, 2, 16, 1, 1, ahead=2, rows=2)),
 }
-# Marches for each scheduler where u carries itself and there are no walls: they have more to do for each row.
-CARRIED_SATURATION = 2
 ALIGNMENT = 16
 SCHEDULERS = 4  # of a multiprocessor
 # Blocks that a multiprocessor surely holds at once.
@@ -110,7 +108,7 @@ class Marches:
 
 def most_levels(axes: int, itemsize: int) -> int:
     """Steps that a pass takes at most."""
-    return SHAPES[axes, itemsize, False].levels
+    return SHAPES[axes, itemsize][-1].levels
 
 
 class March:
@@ -231,11 +229,11 @@ class March:
         return Marches(program, begin + nbytes if again else begin if instances is not None else 0)
 
     def _shape(self, levels: int) -> Shape:
-        return SHAPES[self.axes, self.real.itemsize, levels == 1]
+        return next(shape for shape in SHAPES[self.axes, self.real.itemsize] if shape.levels >= levels)
 
     def _schedule(self, device: Device, aligned: bool) -> tuple[Pass, ...]:
         count = self.plan.steps
-        most = self._shape(2).levels
+        most = most_levels(self.axes, self.real.itemsize)
         nbytes = math.prod(self.plan.in_shape) * self.real.itemsize
         if self.axes == 2 and count >= 2 * most and nbytes <= RESIDENT_BYTES:
             rest = count % most
@@ -265,8 +263,6 @@ class March:
             slots = device.multiprocessors * (SCHEDULERS if self.axes == 2 else 1)
             # Passes of one launch wait for one another: there the shortest march counts, not the busiest scheduler.
             saturation = 1 if passes > 1 else shape.walled if self._walls else shape.saturation
-            if self.axes == 2 and self.plan.update.transport and not self._walls:
-                saturation = min(saturation, CARRIED_SATURATION)
             height = _height(n[0], grids * strips * tiles, levels, slots, saturation)
             chunks = -(-n[0] // height)
         units = grids * strips * tiles * chunks

@@ -7,14 +7,17 @@ struct Cells {
   T x[V];
 };
 
-template <typename T>
-struct Pair;
-template <>
-struct Pair<float> {
+// What V cells are read and written as: 16 bytes at a time, or all of them where they are fewer.
+template <typename T, int V>
+struct Vector {
   typedef float4 type;
 };
 template <>
-struct Pair<double> {
+struct Vector<float, 2> {
+  typedef float2 type;
+};
+template <int V>
+struct Vector<double, V> {
   typedef double2 type;
 };
 
@@ -24,12 +27,17 @@ SOPS_DEVICE void unpack(float4 wide, float* x) {
   x[2] = wide.z;
   x[3] = wide.w;
 }
+SOPS_DEVICE void unpack(float2 wide, float* x) {
+  x[0] = wide.x;
+  x[1] = wide.y;
+}
 SOPS_DEVICE void unpack(double2 wide, double* x) {
   x[0] = wide.x;
   x[1] = wide.y;
 }
-SOPS_DEVICE float4 packed(const float* x) { return make_float4(x[0], x[1], x[2], x[3]); }
-SOPS_DEVICE double2 packed(const double* x) { return make_double2(x[0], x[1]); }
+SOPS_DEVICE void pack(const float* x, float4& wide) { wide = make_float4(x[0], x[1], x[2], x[3]); }
+SOPS_DEVICE void pack(const float* x, float2& wide) { wide = make_float2(x[0], x[1]); }
+SOPS_DEVICE void pack(const double* x, double2& wide) { wide = make_double2(x[0], x[1]); }
 
 // Reads bypass the first-level cache where another block may have written in the same launch.
 template <bool CACHED, typename T>
@@ -38,24 +46,24 @@ SOPS_DEVICE T load_number(const T* from) {
 }
 template <bool CACHED, typename T, int V>
 SOPS_DEVICE void load_vector(const T* from, Cells<T, V>& cells) {
-  typedef typename Pair<T>::type Wide;
+  typedef typename Vector<T, V>::type Wide;
   constexpr int N = sizeof(Wide) / sizeof(T);
 #pragma unroll
   for (int j = 0; j < V; j += N) unpack(load_number<CACHED>((const Wide*)(from + j)), cells.x + j);
 }
 template <typename T, int V>
 SOPS_DEVICE void read_shared(const T* from, Cells<T, V>& cells) {
-  typedef typename Pair<T>::type Wide;
+  typedef typename Vector<T, V>::type Wide;
   constexpr int N = sizeof(Wide) / sizeof(T);
 #pragma unroll
   for (int j = 0; j < V; j += N) unpack(*(const Wide*)(from + j), cells.x + j);
 }
 template <typename T, int V>
 SOPS_DEVICE void store_vector(T* to, const Cells<T, V>& cells) {
-  typedef typename Pair<T>::type Wide;
+  typedef typename Vector<T, V>::type Wide;
   constexpr int N = sizeof(Wide) / sizeof(T);
 #pragma unroll
-  for (int j = 0; j < V; j += N) *(Wide*)(to + j) = packed(cells.x + j);
+  for (int j = 0; j < V; j += N) pack(cells.x + j, *(Wide*)(to + j));
 }
 
 // ghost = scale * u + offset of the end cell, low and high side of an axis.
