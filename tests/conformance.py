@@ -169,4 +169,6 @@ def device_variants() -> list[Variant]:
             dtypes = [dtype for dtype in _dtypes(case) if dtype in row.dtypes and dtype != "bfloat16"]
             variants += [Variant(case, backend, dtype, "C", "cupy") for dtype in dtypes]
             variants.append(Variant(case, backend, dtypes[index % len(dtypes)], "C", "torch"))
+            if row.stored and "bfloat16" in _dtypes(case):
+                variants.append(Variant(case, backend, "bfloat16", "C", "torch"))
     return variants
