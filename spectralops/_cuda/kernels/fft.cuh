@@ -184,6 +184,10 @@ struct Fft {
     }
     return t + b * THREADS;
   }
+  // Whether the butterflies of a pass are t, t + THREADS, and so on.
+  SOPS_CONSTEXPR static bool spread(int p) {
+    return !((LAYOUT == BLOCKED || LAYOUT == PACKED) && p == FIELD) && !(PAIRED && p == SPECTRAL);
+  }
   template <int P>
   SOPS_DEVICE static bool inside(int j) {
     return G::butterflies(P) % THREADS == 0 || j < G::butterflies(P);
@@ -292,7 +296,7 @@ struct Fft {
       if constexpr (P > 0) {
         // The same for all of a thread's butterflies where possible, so that they are loaded once.
         constexpr bool SAME = THREADS % S == 0 && (LAYOUT == SPREAD || (P != FIELD && P != SPECTRAL));
-        const Complex<T>* w = table + Rs::table(P) + (SAME ? t : j) % S;
+        const Complex<T>* w = table + Rs::table(P) + (unsigned)(SAME ? t : j) % S;
         if constexpr (SCALED && P == 1) u[0] = u[0] * scale;
 #pragma unroll
         for (int q = 1; q < R; ++q) u[q] = SIGN < 0 ? u[q] * w[(q - 1) * S] : times_conj(u[q], w[(q - 1) * S]);
@@ -307,26 +311,33 @@ struct Fft {
       constexpr int WRITTEN = S * R * (P == FIELD && LAYOUT == BLOCKED ? G::each(P) : 1);
       constexpr int BLOCK = S == 1 && BANKS % WRITTEN == 0 ? BANKS : WRITTEN;
       if constexpr (!FREE || P > 0) wait();
+      // Where a thread's butterflies lie at fixed distances, one address serves all.
+      constexpr bool APART = spread(P) && THREADS % S == 0 && (GAP == 0 || THREADS * R % BLOCK == 0);
+      constexpr int STEP = THREADS * R + THREADS * R / BLOCK * GAP;
 #pragma unroll
       for (int b = 0; b < G::each(P); ++b) {
-        const int j = butterfly<P>(own, b);
+        const int j = butterfly<P>(own, b), from = APART ? own : j;
         if (inside<P>(j)) {
-          const int begin = j / S * (S * R) + j % S, at = begin + begin / BLOCK * GAP;
+          const int begin = from + (int)((unsigned)from / S) * (S * (R - 1));
+          const int at = begin + (int)((unsigned)begin / BLOCK) * GAP + (APART ? b * STEP : 0);
 #pragma unroll
           for (int q = 0; q < R; ++q) shared[(at + q * S) * STRIDE] = v[b * R + q];
         }
       }
       wait();
       constexpr int NEXT = Rs::of(P + 1), NB = G::butterflies(P + 1);
+      constexpr bool LEVEL = spread(P + 1) && (GAP == 0 || THREADS % BLOCK == 0);
 #pragma unroll
       for (int b = 0; b < G::each(P + 1); ++b) {
-        const int j = butterfly<P + 1>(own, b), at = j + j / BLOCK * GAP;
+        const int j = butterfly<P + 1>(own, b), from = LEVEL ? own : j;
+        const int at = from + (int)((unsigned)from / BLOCK) * GAP + (LEVEL ? b * (THREADS + THREADS / BLOCK * GAP) : 0);
         if (inside<P + 1>(j)) {
 #pragma unroll
           for (int q = 0; q < NEXT; ++q) {
             // Where blocks and butterflies nest, elements of a butterfly lie at fixed distances.
             constexpr bool NESTED = NB % BLOCK == 0 || BLOCK % NB == 0;
-            const int i = q * NB, place = NESTED ? at + i + i / BLOCK * GAP : j + i + (j + i) / BLOCK * GAP;
+            const int i = q * NB;
+            const int place = NESTED ? at + i + i / BLOCK * GAP : j + i + (int)((unsigned)(j + i) / BLOCK) * GAP;
             v[b * NEXT + q] = shared[place * STRIDE];
           }
         }

@@ -106,6 +106,16 @@ struct Filter {
   }
 };
 
+// a H + i conj(b) G, in as few operations as there are.
+template <typename T>
+SOPS_DEVICE Complex<T> blend(Complex<T> a, Complex<T> h, Complex<T> b, Complex<T> g) {
+  return {a.re * h.re - a.im * h.im - b.re * g.im + b.im * g.re, a.re * h.im + a.im * h.re + b.re * g.re + b.im * g.im};
+}
+template <typename T>
+SOPS_DEVICE Complex<T> blend(Complex<T> a, T h, Complex<T> b, T g) {
+  return {a.re * h + b.im * g, a.im * h + b.re * g};
+}
+
 // Filters the transform Z of a real line of 2 N values, neighbours as one complex number, at k and N - k: one number each,
 // the same one where k = N - k modulo N.
 // With S = H_k + conj(H_(N-k)), D = H_k - conj(H_(N-k)) and the angle a = pi k / N that tells even samples from odd ones,
@@ -113,13 +123,17 @@ struct Filter {
 // which is twice what the filtered line has.
 template <typename T, typename H>
 SOPS_DEVICE void filter_packed(Complex<T>& low, Complex<T>& high, H below, H above, Complex<T> root) {
+  const H sum = below + conj(above), difference = below - conj(above), cross = times(difference, root.re);
+  const H own = sum + times(difference, root.im), other = sum - times(difference, root.im);
+  const Complex<T> a = low, b = high;
+  low = blend(a, own, b, cross);
+  high = blend(b, conj(other), a, conj(cross));
+}
+// The first of the two alone.
+template <typename T, typename H>
+SOPS_DEVICE Complex<T> filtered_packed(Complex<T> low, Complex<T> high, H below, H above, Complex<T> root) {
   const H sum = below + conj(above), difference = below - conj(above);
-  const H sine = times(difference, -root.im), cross = times(difference, root.re);
-  const H own = sum - sine, other = sum + sine;
-  const Complex<T> a = times(low, own), b = times(conj(high), cross), c = times(high, conj(other)),
-                   d = times(conj(low), conj(cross));
-  low = {a.re - b.im, a.im + b.re};
-  high = {c.re - d.im, c.im + d.re};
+  return blend(low, sum + times(difference, root.im), high, times(difference, root.re));
 }
 // The mean and the Nyquist wavenumber, whose coefficients are real, lie in Z_0.
 template <typename T, typename H>
