@@ -73,6 +73,32 @@ inline T shuffle(unsigned mask, T value, F source) {
   return value;
 }
 
+// What tensor cores do with factors in tf32: sum += a b, 16 x 8 by 8 x 8, spread over a warp as `mma.m16n8k8` wants it.
+inline float as_tf32(unsigned bits) {
+  float value;
+  bits &= 0xffffe000u;
+  memcpy(&value, &bits, 4);
+  return value;
+}
+inline void multiply_add_tf32(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  const int g = int(lane()) / 4, t = int(lane()) % 4;
+  float rows[2][8], columns[8][2];
+  const uint64_t* slots = exchange();
+  memcpy(const_cast<uint64_t*>(slots) + 2 * lane(), a, sizeof(a));
+  wait_for_warp(~0u);
+  for (int k = 0; k < 8; ++k)
+    for (int half = 0; half < 2; ++half)
+      rows[half][k] = as_tf32(reinterpret_cast<const unsigned*>(slots + 2 * (4 * g + k % 4))[2 * (k / 4) + half]);
+  slots = exchange();
+  memcpy(const_cast<uint64_t*>(slots) + 2 * lane(), b, sizeof(b));
+  wait_for_warp(~0u);
+  for (int k = 0; k < 8; ++k)
+    for (int n = 0; n < 2; ++n)
+      columns[k][n] = as_tf32(reinterpret_cast<const unsigned*>(slots + 2 * (4 * (2 * t + n) + k % 4))[k / 4]);
+  for (int q = 0; q < 4; ++q)
+    for (int k = 0; k < 8; ++k) sum[q] += rows[q / 2][k] * columns[k][q % 2];
+}
+
 // Calling a kernel with arguments that are known by their addresses.
 template <size_t... I>
 struct Indices {};
