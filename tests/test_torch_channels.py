@@ -1,4 +1,4 @@
-"""Maps of channels as matrix products: values, gradients, memory."""
+"""Maps of channels as matrix products: values, gradients, memory, kernels on a device."""
 
 from __future__ import annotations
 
@@ -10,57 +10,149 @@ torch = pytest.importorskip("torch")
 
 from spectralops import torch as st  # noqa: E402
 from spectralops.torch import _channels  # noqa: E402
+from spectralops.torch._bilinear import FORWARD, Call  # noqa: E402
+
+CONV = Call(FORWARD, "spectral_conv", (False, (-2, -1)))
 
 
-def make(*shape: int, seed: int = 0) -> Any:
+def make(*shape: int, seed: int = 0, dtype: Any = torch.float64) -> Any:
     generator = torch.Generator().manual_seed(seed + sum(shape))
-    return torch.randn(*shape, dtype=torch.float64, generator=generator).requires_grad_()
+    return torch.randn(*shape, dtype=dtype, generator=generator).requires_grad_()
 
 
-@pytest.mark.parametrize("onto", [False, True], ids=["alone", "onto"])
-def test_torch_channel_map_has_gradients_of_every_order(onto: bool) -> None:
-    def function(x: Any, w: Any, b: Any, y: Any) -> Any:
-        return _channels.Mapped.apply(x, w, b, y * 1 if onto else None)
+def layer(beside: str, active: bool) -> Any:
+    """A layer of x, its weight and bias, and a field or a weight beside."""
 
-    inputs = make(2, 3, 4, 2), make(5, 3), make(5), make(2, 5, 4, 2)
-    x, w, b, y = inputs
-    expected = torch.einsum("oc,bcij->boij", w, x) + b[:, None, None] + (y if onto else 0)
-    torch.testing.assert_close(function(*inputs), expected)
-    assert torch.autograd.gradcheck(function, inputs)
-    assert torch.autograd.gradgradcheck(function, inputs)
+    def function(x: Any, w: Any, b: Any, y: Any = None) -> Any:
+        onto = y * 1 if beside == "field" else None
+        call, values = (CONV, y) if beside == "operator" else (None, None)
+        return _channels.Layer.apply(x, w, b, active, onto, call, values)
+
+    return function
 
 
-@pytest.mark.parametrize("shape", [(3, 4, 1024), (2, 3, 999), (1, 1, 4096), (5, 2, 1)], ids=str)
-@pytest.mark.parametrize("budget", [1, 1 << 30], ids=["row by row", "at once"])
-def test_torch_sum_over_points_in_parts(shape: Any, budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_channels, "COPIED_BYTES", budget)
-    g, x = make(*shape), make(shape[0], 6, shape[2], seed=1)
-    torch.testing.assert_close(_channels._outer(g, x), torch.einsum("bop,bcp->oc", g, x))
+def plain(beside: str, active: bool) -> Any:
+    def function(x: Any, w: Any, b: Any, y: Any = None) -> Any:
+        z = torch.einsum("oc,bcij->boij", w, x) + b[:, None, None]
+        if y is not None:
+            z = z + (y if beside == "field" else st.spectral_conv(x, y))
+        return torch.nn.functional.gelu(z) if active else z
+
+    return function
 
 
-def test_torch_channel_map_writes_into_what_it_goes_onto() -> None:
+BESIDE = {"nothing": (), "field": (make(2, 5, 4, 2, seed=3),), "operator": (make(3, 5, 2, 2, 2, seed=4),)}
+
+
+@pytest.mark.parametrize("active", [False, True], ids=["linear", "active"])
+@pytest.mark.parametrize("beside", BESIDE)
+def test_torch_layer_has_gradients_of_every_order(beside: str, active: bool) -> None:
+    inputs = make(2, 3, 4, 2), make(5, 3), make(5), *BESIDE[beside]
+    ours, expected = layer(beside, active), plain(beside, active)
+    y, wanted = ours(*inputs), expected(*inputs)
+    torch.testing.assert_close(y, wanted)
+    cotangent = make(*y.shape, seed=5)
+    for got, right in zip(
+        torch.autograd.grad(y, inputs, cotangent), torch.autograd.grad(wanted, inputs, cotangent), strict=True
+    ):
+        torch.testing.assert_close(got, right)
+    assert torch.autograd.gradcheck(ours, inputs, fast_mode=True)
+    assert torch.autograd.gradgradcheck(ours, inputs, fast_mode=True)
+
+
+@pytest.mark.parametrize("which", range(3), ids=["x", "weight", "bias"])
+def test_torch_layer_has_the_gradients_that_are_asked_for(which: int) -> None:
+    inputs = [make(2, 3, 4, 2), make(5, 3), make(5), *BESIDE["operator"]]
+    chosen = [x if k == which else x.detach() for k, x in enumerate(inputs)]
+    y, wanted = layer("operator", True)(*chosen), plain("operator", True)(*chosen)
+    for again in (False, True):  # recorded, too
+        got, right = (
+            torch.autograd.grad(each.sin().sum(), chosen[which], create_graph=again, retain_graph=True)[0]
+            for each in (y, wanted)
+        )
+        torch.testing.assert_close(got, right)
+
+
+def test_torch_layer_writes_into_what_it_goes_onto() -> None:
     y = make(2, 5, 4).detach().clone()
-    assert _channels.Mapped.apply(make(2, 3, 4), make(5, 3), make(5), y).data_ptr() == y.data_ptr()
+    result = _channels.Layer.apply(make(2, 3, 4), make(5, 3), make(5), False, y, None, None)
+    assert result.data_ptr() == y.data_ptr()
 
 
 def test_torch_channel_map_is_a_convolution() -> None:
     torch.manual_seed(0)
-    ours, plain = _channels.ChannelMap(3, 5), torch.nn.Conv1d(3, 5, 1)
-    plain.load_state_dict(ours.state_dict())
+    ours, other = _channels.ChannelMap(3, 5), torch.nn.Conv1d(3, 5, 1)
+    other.load_state_dict(ours.state_dict())
     x = torch.randn(2, 3, 4, 6)
-    torch.testing.assert_close(ours(x), plain(x.flatten(2)).unflatten(2, (4, 6)))
+    expected = other(x.flatten(2)).unflatten(2, (4, 6))
+    torch.testing.assert_close(ours(x), expected)
     onto, bias = torch.randn(2, 5, 4, 6), torch.randn(5, 1, 1)
-    torch.testing.assert_close(ours(x, onto, bias), ours(x) + onto + bias)
+    torch.testing.assert_close(ours(x, onto, bias), expected + onto + bias)
+    torch.testing.assert_close(ours(x, active=True), torch.nn.functional.gelu(expected))
+
+
+def test_torch_maps_in_order_have_an_activation_between_them() -> None:
+    torch.manual_seed(0)
+    maps = _channels.Pointwise(3, 5, 2)
+    assert list(maps.state_dict()) == ["0.weight", "0.bias", "2.weight", "2.bias"]
+    x = torch.randn(2, 3, 4)
+    torch.testing.assert_close(maps(x), maps[2](torch.nn.functional.gelu(maps[0](x))))
+
+
+def test_torch_layers_are_for_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight = torch.zeros(1, 2, 4), torch.zeros(3, 2)
+    assert not _channels.covered(x, weight)
+    monkeypatch.setattr(torch.Tensor, "is_cuda", True)
+    assert _channels.covered(x, weight)
+    assert not _channels.covered(x, weight.double())
+    assert not _channels.covered(torch.zeros(1, 4, 2).mT, weight)
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda: True)
+    assert not _channels.covered(x, weight)
+
+
+def test_torch_blocks_on_a_device_are_the_same_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of the path for devices but its kernels."""
+    torch.manual_seed(0)
+    model = st.FNO((4, 4), 1, 1, 4, 3).double()
+    x = make(2, 1, 8, 6)
+    expected = torch.autograd.grad(model(x).square().sum(), [x, *model.parameters()])
+    applied: list[Any] = []
+    apply = _channels.Layer.apply
+    monkeypatch.setattr(_channels.Layer, "apply", lambda *a: applied.append(a[5]) or apply(*a))
+    monkeypatch.setattr("spectralops.torch._channels.covered", lambda *_: True)
+    monkeypatch.setattr("spectralops.torch.models.covered", lambda *_: True)
+    found = torch.autograd.grad(model(x).square().sum(), [x, *model.parameters()])
+    assert [call is not None for call in applied] == [False, False, True, True, True, False, False]
+    for got, right in zip(found, expected, strict=True):
+        torch.testing.assert_close(got, right)
 
 
 @pytest.mark.gpu
-def test_torch_channel_map_on_a_device() -> None:
+@pytest.mark.parametrize("size", [64, 15], ids=["aligned", "odd"])
+def test_torch_channel_map_on_a_device(size: int) -> None:
     torch.manual_seed(0)
     here = st.FNO((8, 8), 1, 1, 8, 2)
     there = st.FNO((8, 8), 1, 1, 8, 2).cuda()
     there.load_state_dict(here.state_dict())
-    x = torch.randn(2, 1, 64, 64)
+    x = torch.randn(2, 1, size, size)
     for model, field in ((here, x), (there, x.cuda())):
         model(field).square().mean().backward()
     for a, b in zip(here.parameters(), there.parameters(), strict=True):
         torch.testing.assert_close(b.grad.cpu(), a.grad, rtol=2e-3, atol=1e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("points", [64, 33], ids=["aligned", "odd"])
+@pytest.mark.parametrize("channels", [(64, 64), (128, 3), (1, 128), (70, 20)], ids=str)
+def test_torch_layer_on_a_device(channels: tuple[int, int], points: int) -> None:
+    """The kernels, to single precision."""
+    rows, columns = channels
+    inputs = make(2, columns, points), make(rows, columns), make(rows)
+    expected = plain("nothing", True)(inputs[0][..., None], *inputs[1:])[..., 0]
+    g = make(*expected.shape, seed=1)
+    right = torch.autograd.grad(expected, inputs, g)
+    there = [x.detach().cuda().float().requires_grad_() for x in inputs]
+    y = _channels.Layer.apply(*there, True, None, None, None)
+    torch.testing.assert_close(y.cpu().double(), expected, rtol=1e-4, atol=1e-5)
+    for got, wanted in zip(torch.autograd.grad(y, there, g.cuda().float()), right, strict=True):
+        torch.testing.assert_close(got.cpu().double(), wanted, rtol=1e-4, atol=1e-4)

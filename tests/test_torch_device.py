@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -327,3 +328,16 @@ def test_torch_calls_plans_by_address(device: Any, monkeypatch: pytest.MonkeyPat
         plan = so.plan_diffusion_step(shape, dtype, 1.0, 0.1, value, device="cuda")
         assert _dispatch.run(plan, (x,) * len(plan.operands), home) == "looked at"
     _dispatch._direct.clear()
+
+
+def test_torch_face_loads_no_compiler() -> None:
+    """Nor what symbolic shapes are written with: seconds for those who never compile."""
+    code = (
+        "import sys, torch; before = set(sys.modules); import spectralops.torch; "
+        "print(*{name.split('.')[0] for name in set(sys.modules) - before}, "
+        "*(name for name in set(sys.modules) - before if name.startswith('torch.')))"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "spectralops" in loaded
+    assert not {"sympy", "numba", "scipy", "cupy"} & set(loaded)
+    assert not [name for name in loaded if name.startswith(("torch._dynamo", "torch._inductor", "torch.fx"))]

@@ -27,7 +27,7 @@ from spectralops import _dispatch
 from spectralops._arrays import ArraySpec, Home, dtype_name
 from spectralops.torch._tensors import constant, fixed
 
-__all__ = ["ADJOINT", "FORWARD", "WEIGHT", "Call", "Family", "apply"]
+__all__ = ["ADJOINT", "FORWARD", "WEIGHT", "Call", "Family", "apply", "compute"]
 
 FORWARD, ADJOINT, WEIGHT = range(3)
 
@@ -93,7 +93,7 @@ def _found(
     return _plans(call.family, x, second, y_shape, call.options, home.device)[call.which], home
 
 
-def _compute(call: Call, a: Tensor, b: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+def compute(call: Call, a: Tensor, b: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     """The map's values; where gradients are not recorded."""
     shape = tuple(shape)
     plan, home = _found(call, (a.shape, a.dtype), (b.shape, b.dtype), a.device, shape, dtype)
@@ -122,7 +122,7 @@ class _Bilinear(torch.autograd.Function):
     def forward(call: Call, a: Tensor, b: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         if any(map(torch._C._functorch.is_legacy_batchedtensor, (a, b))):  # is_grads_batched: PyTorch loops over it
             return _run_operator(call, a, b, shape, dtype)
-        return _compute(call, a, b, shape, dtype)
+        return compute(call, a, b, shape, dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -189,7 +189,7 @@ def _parsed(options: str) -> tuple[Any, ...]:
 def _operator(
     a: Tensor, b: Tensor, shape: Sequence[int], dtype: torch.dtype, which: int, family: str, options: str
 ) -> Tensor:
-    return _compute(Call(which, family, _parsed(options)), a, b, shape, dtype)
+    return compute(Call(which, family, _parsed(options)), a, b, shape, dtype)
 
 
 @_operator.register_fake

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
@@ -79,13 +79,17 @@ def _open(value: Any, recording: bool) -> bool:
         return False
     if isinstance(value, Tensor):
         return recording and value.requires_grad
-    if kind in (list, tuple):
-        return any(_open(item, recording) for item in value)
+    if kind is tuple or kind is list:
+        return _any_open(value, recording)
     if kind is dict:
-        return any(_open(item, recording) for item in value.values())
+        return _any_open(value.values(), recording)
     if kind is Pointwise:
         return True
-    return is_dataclass(value) and any(_open(getattr(value, field.name), recording) for field in fields(value))
+    return is_dataclass(value) and _any_open([getattr(value, field.name) for field in fields(value)], recording)
+
+
+def _any_open(values: Iterable[Any], recording: bool) -> bool:
+    return bool([value for value in values if type(value) not in PLAIN and _open(value, recording)])
 
 
 class _Place(NamedTuple):
@@ -99,7 +103,9 @@ def _places(value: Any, arrays: list[Tensor]) -> Any:
     if isinstance(value, Tensor):
         arrays.append(value)
         return _Place(len(arrays) - 1)
-    return tuple([_places(item, arrays) for item in value]) if type(value) in (list, tuple) else value
+    if type(value) in (list, tuple):
+        return tuple([item if type(item) in PLAIN else _places(item, arrays) for item in value])
+    return value
 
 
 @planned

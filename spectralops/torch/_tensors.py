@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
-from torch.fx.experimental.symbolic_shapes import guard_scalar
 
 from spectralops import _dispatch
 from spectralops._arrays import ArraySpec, Home, dtype_name
@@ -18,15 +17,27 @@ __all__ = [
     "transformed",
 ]  # fmt: skip
 
-# Run while tracing, its result a constant of the compiled code: PyTorch cannot trace what it does.
-constant: Callable[[Any], Any] = torch.compiler.assume_constant_result
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def constant(function: F) -> F:
+    """Have a function run while tracing, its result a constant of the compiled code: PyTorch cannot trace what it does.
+
+    This is the mark of ``torch.compiler.assume_constant_result``, which itself loads the compiler, two seconds of it.
+    """
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
 
 
 def fixed(value: Any) -> Any:
     """The value with its numbers as constants of the compiled code, which then holds for these alone."""
     if isinstance(value, list | tuple):
         return tuple(fixed(item) for item in value)
-    return guard_scalar(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    from torch.fx.experimental.symbolic_shapes import guard_scalar  # which loads SymPy
+
+    return guard_scalar(value)
 
 
 def spec_of(tensor: Tensor) -> ArraySpec:

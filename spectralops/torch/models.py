@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from spectralops.torch._channels import ChannelMap
+from spectralops.torch._channels import Pointwise, covered
 from spectralops.torch.spectral_layer import SpectralConv
 
 __all__ = ["FNO", "FNOBlock"]
@@ -52,16 +51,19 @@ class FNOBlock(nn.Module):
     ) -> None:
         super().__init__()
         self.convolution = SpectralConv(channels, channels, n_modes, **options)
-        self.skip = _pointwise(channels, channels)
+        self.skip = Pointwise(channels, channels)
         self.activation = activation
 
     def forward(self, v: Tensor, output_shape: Sequence[int] | None = None) -> Tensor:
         """Apply the block, the result on a grid of `output_shape` if given."""
-        convolution = self.convolution
-        y = self.skip[0](
-            convolution.transform(v, output_shape), convolution.unbiased(v, output_shape), convolution.bias
-        )
-        return y if self.activation is None else self.activation(y)
+        convolution, skip, active = self.convolution, self.skip[0], self.activation is functional.gelu
+        beside = convolution.call(v) if output_shape is None and covered(v, skip.weight) else None
+        if beside is not None:
+            y = skip(v, None, convolution.bias, active, beside)
+        else:
+            onto = convolution.unbiased(v, output_shape)
+            y = skip(convolution.transform(v, output_shape), onto, convolution.bias, active)
+        return y if active or self.activation is None else self.activation(y)
 
 
 class FNO(nn.Module):
@@ -114,7 +116,7 @@ class FNO(nn.Module):
         self.order = 1 if isinstance(n_modes, int) else len(n_modes)
         self.positional = positional
         wide = 2 * hidden_channels
-        self.lifting = _pointwise(
+        self.lifting = Pointwise(
             in_channels + (self.order if positional else 0), lifting_channels or wide, hidden_channels
         )
         last = n_layers - 1
@@ -122,7 +124,7 @@ class FNO(nn.Module):
             FNOBlock(hidden_channels, n_modes, activation=None if j == last else functional.gelu, **options)
             for j in range(n_layers)
         )
-        self.projection = _pointwise(hidden_channels, projection_channels or wide, out_channels)
+        self.projection = Pointwise(hidden_channels, projection_channels or wide, out_channels)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map x (N, in_channels, ...) to (N, out_channels, ...) on the same grid."""
@@ -133,14 +135,6 @@ class FNO(nn.Module):
             v = block(v)
         projected: Tensor = self.projection(v)
         return projected
-
-
-def _pointwise(*channels: int) -> nn.Sequential:
-    """Linear maps of the channels of each point with an activation in between."""
-    maps: list[nn.Module] = []
-    for read, written in pairwise(channels):
-        maps += [nn.GELU(), ChannelMap(read, written)]
-    return nn.Sequential(*maps[1:])
 
 
 def _coordinates(x: Tensor, order: int) -> list[Tensor]:

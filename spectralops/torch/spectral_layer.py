@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from spectralops import _checks
 from spectralops.errors import UnsupportedError
+from spectralops.torch._bilinear import FORWARD, Call
 from spectralops.torch._checkpoints import adapted
 from spectralops.torch._factorised import FACTORISATIONS
 from spectralops.torch._resample import fourier_resample
@@ -226,8 +227,9 @@ class SpectralConv(nn.Module):
         if not isinstance(self.weight, Tensor):
             return self.weight.to_tensor(window)
         weight = self.weight
-        for axis, rows in enumerate(window):
-            weight = weight.narrow(axis, *rows)
+        for axis, (start, count) in enumerate(window):
+            if count != weight.shape[axis]:  # the gradient of a part is a copy of the whole
+                weight = weight.narrow(axis, start, count)
         return weight
 
     def forward(self, x: Tensor, output_shape: Sequence[int] | None = None) -> Tensor:
@@ -263,6 +265,15 @@ class SpectralConv(nn.Module):
             ratio = math.prod(sizes) / math.prod(target)
             y = y * (ratio if self.fft_norm == "backward" else math.sqrt(ratio))
         return y
+
+    def call(self, x: Tensor) -> tuple[Call, Tensor] | None:
+        """The layer on the grid of x without its bias, as its operator's call and weight; None where it is more."""
+        more = self.complex_data or self.upstream_quirks or self.resolution_scaling_factor is not None
+        if more or self.fno_block_precision != "full" or not isinstance(self.weight, Tensor) or x.is_complex():
+            return None
+        sizes = x.shape[-self.order :]
+        values = self._values(self._window(self._kept([*sizes[:-1], sizes[-1] // 2 + 1])))
+        return Call(FORWARD, "spectral_conv", (self.separable, tuple(range(-self.order, 0)))), values
 
     def transform(self, x: Tensor, output_shape: Sequence[int] | None = None) -> Tensor:
         """Bring x to the grid of the layer's result, for skip connections: by band-limited interpolation."""
