@@ -15,6 +15,7 @@ from numba.core import cgutils
 
 from spectralops._cpu.vector.emit import Emitter, Value, vector_op
 from spectralops._cpu.vector.moves import Totals, equal, put_number, smaller, take_number
+from spectralops._cpu.vector.products import prefetch
 from spectralops._cpu.vector.sum_fields import OUTPUTS, TALL, VECTORS
 
 __all__ = ["SLICE_FIELDS", "block_channels", "block_rows", "block_square", "block_taps"]
@@ -190,7 +191,8 @@ def block_square(size: int) -> Any:
     """Operation that sums six rows of one output by size·size neighbouring taps, straight from the image.
 
     All is written out: a row of the image meets each of its taps once, for all outputs. Rows that do not exist are read
-    from `zeros`, and columns that do not are zeros where the block meets an edge.
+    from `zeros`, and columns that do not are zeros where the block meets an edge. Both sides are fetched for the block
+    below meanwhile: rows so far apart are no stream that a processor would see coming.
     """
 
     def block(
@@ -202,6 +204,9 @@ def block_square(size: int) -> Any:
         for q in range(TALL + size - 1):
             exists = e.both(e.less(e.constant(-1), row + q), e.less(row + q, rows))
             lines.append(e.pick(exists, e.moved(source, start + step * q), zeros))
+        for q in range(TALL):
+            prefetch(e, source, start + step * (q + TALL + size - 1))
+            prefetch(e, target, place + place_step * (q + TALL), write=True)
 
         def sums(edge: bool) -> None:
             for q, line in enumerate(lines):
@@ -209,8 +214,7 @@ def block_square(size: int) -> Any:
                     for v in range(VECTORS):
                         offset = k + v * e.lanes
                         if edge:
-                            first = left + offset
-                            vector = e.load_between(line, offset, -first, columns - first)
+                            vector = e.load_between(line, offset, -(left + offset), columns - (left + offset))
                         else:
                             vector = e.load(line, offset)
                         for output in range(max(0, q - size + 1), min(TALL, q + 1)):
