@@ -17,8 +17,8 @@ import numpy as np
 from spectralops.errors import BackendUnavailableError
 
 __all__ = [
-    "Current", "Direct", "cupy_module", "index_of", "launch", "multiprocessors", "overlap", "tensor_empty",
-    "tensor_view",
+    "Current", "Direct", "cupy_module", "index_of", "is_current", "launch", "multiprocessors", "overlap",
+    "tensor_empty", "tensor_view",
 ]  # fmt: skip
 
 
@@ -170,16 +170,21 @@ class Direct:
         return result
 
 
-def launch(program: Any, *tensors: Any) -> None:
-    """Launch a program whose slots are these tensors of PyTorch's, which lie on one device."""
-    index = tensors[0].device.index
+def launch(program: Any, index: int, *tensors: Any) -> None:
+    """Launch a program whose slots are these tensors of PyTorch's on the current device, or None for no address."""
     stream = sys.modules["torch"]._C._cuda_getCurrentRawStream(index)
-    addresses = [x.data_ptr() for x in tensors]
-    if program.compiled(index) and sys.modules["torch"]._C._cuda_getDevice() == index:
+    addresses = [0 if x is None else x.data_ptr() for x in tensors]
+    if program.compiled(index):
         program.launch(index, stream, addresses)
         return
     with Current("torch", f"cuda:{index}"):
         program.launch(index, stream, addresses)
+
+
+def is_current(index: int) -> bool:
+    """Whether PyTorch's current device has this number."""
+    current: int = sys.modules["torch"]._C._cuda_getDevice()
+    return current == index
 
 
 @lru_cache(maxsize=64)

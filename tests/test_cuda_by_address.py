@@ -49,6 +49,7 @@ CASES: dict[str, tuple[str, list[Any], tuple[Any, ...], dict[str, Any]]] = {
         "spectral_filter", [make(2, 6, 8), (make(6, 1, dtype="complex128", seed=1), make(5, seed=2))], (), {}
     ),
     "padded": ("spectral_filter", [make(6, 8), make(8, 6, seed=1)], (), {"pad_width": 1, "pad_mode": "edge"}),
+    "a transfer": ("spectral_filter", [make(2, 6, 8)], (so.transfer.gaussian(1.5),), {}),
     "layer": ("spectral_conv", [make(2, 3, 6, 8), make(3, 4, 4, 3, dtype="complex128", seed=1)], (), {}),
     "weight gradient": ("spectral_conv_weight_gradient", [make(2, 3, 6, 8), make(2, 4, 6, 8, seed=1)], ((4, 3),), {}),
     "conv2d": ("fft_conv2d", [make(2, 3, 6, 8), make(2, 3, 3, 3, seed=1)], (), {"method": "direct"}),
@@ -106,7 +107,7 @@ def test_kernels_run_by_address(name: str, runner: HostRunner) -> None:
 
 
 OTHERS: dict[str, Any] = {
-    "a transfer": lambda: so.plan_spectral_filter((8,), "float64", so.transfer.gaussian(1.0), device="cuda"),
+    "a function": lambda: so.plan_spectral_filter((8,), "float64", lambda k: k * 0 + 1.0, device="cuda"),
     "other axes": lambda: so.plan_spectral_filter((6, 8), "float64", np.ones((4, 1)), axes=0, device="cuda"),
     "factors to be expanded": lambda: so.plan_spectral_filter(
         (2, 3, 8), "float64", np.ones((2, 1, 5)), axes=-1, device="cuda"

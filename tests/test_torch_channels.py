@@ -23,17 +23,17 @@ def make(*shape: int, seed: int = 0, dtype: Any = torch.float64) -> Any:
 def layer(beside: str, active: bool) -> Any:
     """A layer of x, its weight and bias, and a field or a weight beside."""
 
-    def function(x: Any, w: Any, b: Any, y: Any = None) -> Any:
+    def function(x: Any, w: Any, b: Any, y: Any = None, more: Any = None) -> Any:
         onto = y * 1 if beside == "field" else None
         call, values = (CONV, y) if beside == "operator" else (None, None)
-        return _channels.Layer.apply(x, w, b, active, onto, call, values)
+        return _channels.Layer.apply(x, w, b, more, active, onto, call, values)
 
     return function
 
 
 def plain(beside: str, active: bool) -> Any:
-    def function(x: Any, w: Any, b: Any, y: Any = None) -> Any:
-        z = torch.einsum("oc,bcij->boij", w, x) + b[:, None, None]
+    def function(x: Any, w: Any, b: Any, y: Any = None, more: Any = 0) -> Any:
+        z = torch.einsum("oc,bcij->boij", w[..., 0], x) + b[:, None, None] + more
         if y is not None:
             z = z + (y if beside == "field" else st.spectral_conv(x, y))
         return torch.nn.functional.gelu(z) if active else z
@@ -41,13 +41,17 @@ def plain(beside: str, active: bool) -> Any:
     return function
 
 
-BESIDE = {"nothing": (), "field": (make(2, 5, 4, 2, seed=3),), "operator": (make(3, 5, 2, 2, 2, seed=4),)}
+BESIDE = {
+    "nothing": (),
+    "field": (make(2, 5, 4, 2, seed=3), make(5, 1, 1, seed=6)),
+    "operator": (make(3, 5, 2, 2, 2, seed=4), make(5, 1, 1, seed=6)),
+}
 
 
 @pytest.mark.parametrize("active", [False, True], ids=["linear", "active"])
 @pytest.mark.parametrize("beside", BESIDE)
 def test_torch_layer_has_gradients_of_every_order(beside: str, active: bool) -> None:
-    inputs = make(2, 3, 4, 2), make(5, 3), make(5), *BESIDE[beside]
+    inputs = make(2, 3, 4, 2), make(5, 3, 1), make(5), *BESIDE[beside]
     ours, expected = layer(beside, active), plain(beside, active)
     y, wanted = ours(*inputs), expected(*inputs)
     torch.testing.assert_close(y, wanted)
@@ -60,9 +64,9 @@ def test_torch_layer_has_gradients_of_every_order(beside: str, active: bool) -> 
     assert torch.autograd.gradgradcheck(ours, inputs, fast_mode=True)
 
 
-@pytest.mark.parametrize("which", range(3), ids=["x", "weight", "bias"])
+@pytest.mark.parametrize("which", range(5), ids=["x", "weight", "bias", "values", "more"])
 def test_torch_layer_has_the_gradients_that_are_asked_for(which: int) -> None:
-    inputs = [make(2, 3, 4, 2), make(5, 3), make(5), *BESIDE["operator"]]
+    inputs = [make(2, 3, 4, 2), make(5, 3, 1), make(5), *BESIDE["operator"]]
     chosen = [x if k == which else x.detach() for k, x in enumerate(inputs)]
     y, wanted = layer("operator", True)(*chosen), plain("operator", True)(*chosen)
     for again in (False, True):  # recorded, too
@@ -75,7 +79,7 @@ def test_torch_layer_has_the_gradients_that_are_asked_for(which: int) -> None:
 
 def test_torch_layer_writes_into_what_it_goes_onto() -> None:
     y = make(2, 5, 4).detach().clone()
-    result = _channels.Layer.apply(make(2, 3, 4), make(5, 3), make(5), False, y, None, None)
+    result = _channels.Layer.apply(make(2, 3, 4), make(5, 3, 1), make(5), None, False, y, None, None)
     assert result.data_ptr() == y.data_ptr()
 
 
@@ -106,6 +110,7 @@ def test_torch_layers_are_for_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _channels.covered(x, weight)
     assert not _channels.covered(x, weight.double())
     assert not _channels.covered(torch.zeros(1, 4, 2).mT, weight)
+    assert not _channels.covered(x, weight.mT)
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda: True)
     assert not _channels.covered(x, weight)
 
@@ -118,7 +123,7 @@ def test_torch_blocks_on_a_device_are_the_same_layers(monkeypatch: pytest.Monkey
     expected = torch.autograd.grad(model(x).square().sum(), [x, *model.parameters()])
     applied: list[Any] = []
     apply = _channels.Layer.apply
-    monkeypatch.setattr(_channels.Layer, "apply", lambda *a: applied.append(a[5]) or apply(*a))
+    monkeypatch.setattr(_channels.Layer, "apply", lambda *a: applied.append(a[6]) or apply(*a))
     monkeypatch.setattr("spectralops.torch._channels.covered", lambda *_: True)
     monkeypatch.setattr("spectralops.torch.models.covered", lambda *_: True)
     found = torch.autograd.grad(model(x).square().sum(), [x, *model.parameters()])
@@ -147,12 +152,14 @@ def test_torch_channel_map_on_a_device(size: int) -> None:
 def test_torch_layer_on_a_device(channels: tuple[int, int], points: int) -> None:
     """The kernels, to single precision."""
     rows, columns = channels
-    inputs = make(2, columns, points), make(rows, columns), make(rows)
-    expected = plain("nothing", True)(inputs[0][..., None], *inputs[1:])[..., 0]
+    inputs = make(2, columns, points), make(rows, columns, 1), make(rows), make(2, rows, points), make(rows, 1)
+    x, w, b, onto, more = inputs
+    expected = torch.nn.functional.gelu(torch.einsum("oc,ncp->nop", w[..., 0], x) + onto + b[:, None] + more)
     g = make(*expected.shape, seed=1)
     right = torch.autograd.grad(expected, inputs, g)
     there = [x.detach().cuda().float().requires_grad_() for x in inputs]
-    y = _channels.Layer.apply(*there, True, None, None, None)
+    x, w, b, onto, more = there
+    y = _channels.Layer.apply(x, w, b, more, True, onto * 1, None, None)
     torch.testing.assert_close(y.cpu().double(), expected, rtol=1e-4, atol=1e-5)
     for got, wanted in zip(torch.autograd.grad(y, there, g.cuda().float()), right, strict=True):
         torch.testing.assert_close(got.cpu().double(), wanted, rtol=1e-4, atol=1e-4)

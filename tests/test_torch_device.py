@@ -202,6 +202,36 @@ def test_torch_steps_pass_their_arrays_in_the_order_of_the_plan(monkeypatch: pyt
     assert tuple(operand.name for operand in plan.operands) == ("u", *names)
 
 
+@pytest.mark.parametrize(
+    ("terms", "fixed"),
+    [
+        ([so.Diffusion(0.2), so.Advection((0.1, 0.2), "upwind")], True),
+        (so.Diffusion(torch.tensor(0.2)), False),
+        ((so.Source(torch.zeros(5)),), False),
+        (so.Pointwise(lambda u: u), False),
+    ],
+    ids=["numbers", "a scalar tensor", "a field", "a function"],
+)
+def test_torch_finds_plans_by_terms_of_numbers_alone(terms: Any, fixed: bool) -> None:
+    assert _step_arguments.fixed_terms(terms) is fixed
+
+
+def test_torch_finds_plans_of_terms_and_transfers_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    u = torch.linspace(0, 1, 8).sin()[None]
+    calls = (
+        lambda: st.pde_step(u, 1.0, 0.1, [so.Diffusion(0.2)], integrator="rk4", axes=-1),
+        lambda: st.spectral_filter(u, so.transfer.gaussian(2.0), axes=-1),
+    )
+    expected = (
+        so.pde_step(u, 1.0, 0.1, [so.Diffusion(0.2)], integrator="rk4", axes=-1),
+        so.spectral_filter(u, so.transfer.gaussian(2.0), axes=-1),
+    )
+    monkeypatch.setattr(spectralops.spectral, "spectral_filter", None)
+    monkeypatch.setattr("spectralops.pde.pde_step", None)
+    for call, right in zip(calls, expected, strict=True):
+        torch.testing.assert_close(call(), right)
+
+
 @pytest.mark.parametrize("kind", [tuple, list])
 def test_torch_finds_plans_whatever_the_sequence(kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
     x, w = torch.zeros(1, 2, 8), torch.zeros(2, 2, 3, 2)
@@ -293,14 +323,11 @@ def test_torch_launches_by_address_only_what_lies_as_planned(device: Any, x: Any
 
 
 def test_torch_launches_programs_on_tensors(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    program, x = Program(), SimpleNamespace(device=SimpleNamespace(index=0), data_ptr=lambda: 32)
+    program, x = Program(), SimpleNamespace(data_ptr=lambda: 32)
     for _ in range(2):
-        _device.launch(program, x, x)
-    assert program.launched == [(0, 7, [32, 32])] * 2
+        _device.launch(program, 0, x, None)
+    assert program.launched == [(0, 7, [32, 0])] * 2
     assert len([entry for entry in device.log if entry[0] == "enter"]) == 1
-    device.state["device"] = 1
-    _device.launch(program, x)
-    assert ("enter", ("device", 0)) in device.log
 
 
 def test_torch_calls_plans_by_address(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:

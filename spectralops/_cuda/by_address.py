@@ -55,12 +55,18 @@ def _cupy() -> Any:
 
 
 def _filter(plan: Any, device: launch.Device) -> Prepared | None:
-    if plan.transfer is not None:
+    if plan.transfer is None:
+        symbol = tuple(_arrays(plan)[1:])
+    elif spectral_filter._from_package(plan):
+        symbol = spectral_filter._on_device(plan, _cupy(), launch.cuda_runner)
+    else:  # what a function of the caller's returns may differ from call to call
         return None
-    symbol = tuple(_arrays(plan)[1:])
     ready = spectral_filter.Prepared(plan, symbol, device, _cupy())
     if ready.moved or ready.expand:
         return None
+    if plan.transfer is not None:
+        constants = (*ready.table_addresses, *map(address, symbol))
+        return Launches(ready.program, ready.space_bytes, constants, None, (ready, symbol))
     last, tables = len(symbol) + 1, len(ready.table_addresses)
     order = (0, last, *range(last + 1, last + 2 + tables), *range(1, last))
     return Launches(ready.program, ready.space_bytes, tuple(ready.table_addresses), order, ready)

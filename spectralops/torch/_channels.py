@@ -42,14 +42,14 @@ class ChannelMap(nn.Conv1d):
 
         `beside`: an operator on x with its weight, whose values the result goes onto, for a `covered` x.
         """
-        total = self.bias if bias is None else self.bias + bias.flatten()
-        assert total is not None
+        own = self.bias
+        assert own is not None
         same = onto is None or (onto.dtype is x.dtype and onto.is_contiguous())
         if same and covered(x, self.weight):
             call, values = (None, None) if beside is None else beside
-            result: Tensor = Layer.apply(x, self.weight.flatten(1), total, active, onto, call, values)
+            result: Tensor = Layer.apply(x, self.weight, own, bias, active, onto, call, values)
             return result
-        y = _mapped(x, self.weight, total)
+        y = _mapped(x, self.weight, own if bias is None else own + bias.flatten())
         y = y if onto is None else onto + y
         return functional.gelu(y) if active else y
 
@@ -77,6 +77,7 @@ def covered(x: Tensor, weight: Tensor) -> bool:
         x.is_cuda
         and x.dtype is weight.dtype
         and x.is_contiguous()
+        and weight.is_contiguous()
         and not transformed()
         and not torch.is_autocast_enabled()
     )
@@ -89,10 +90,10 @@ def _mapped(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 class Layer(torch.autograd.Function):
-    """f(weight x + bias + y), where f is GELU or nothing.
+    """f(weight x + y + bias + more), where f is GELU or nothing.
 
-    y is nothing; or the values of `onto`, whose memory is used; or those of the operator `call` of x and `values`,
-    which keeps the grid.
+    The weight is (written, read, 1). `more` may be None. y is nothing; or the values of `onto`, whose memory is used;
+    or those of the operator `call` of x and `values`, which keeps the grid.
     """
 
     @staticmethod
@@ -101,50 +102,42 @@ class Layer(torch.autograd.Function):
         x: Tensor,
         weight: Tensor,
         bias: Tensor,
+        more: Tensor | None,
         active: bool,
         onto: Tensor | None,
         call: Call | None,
         values: Tensor | None,
     ) -> Tensor:
         shape = (x.shape[0], weight.shape[0], *x.shape[2:])
-        matrices, points = weight.expand(x.shape[0], -1, -1), x.flatten(2)
-        z = onto
-        if call is not None and values is not None:
-            z = compute(call, x, values, shape, x.dtype)
-        if z is None:
-            z = x.new_empty(shape)
-            torch.bmm(matrices, points, out=z.flatten(2))
-        else:
-            z.view(*shape[:2], -1).baddbmm_(matrices, points)
+        y = onto if call is None or values is None else compute(call, x, values, shape, x.dtype)
+        z, result = _forward(x, weight, bias, more, active, y)
         ctx.active, ctx.call = active, call
         if active:
-            ctx.save_for_backward(x, weight, bias, onto, values, z)
-            return _activated(z, bias)
-        ctx.save_for_backward(x, weight, bias, None, values, None)
+            ctx.save_for_backward(x, weight, bias, more, onto, values, z)
+            return result
+        ctx.save_for_backward(x, weight, bias, more, None, values, None)
         if onto is not None:
             ctx.mark_dirty(onto)
-        z.flatten(2).add_(bias[:, None])
-        return z
+        return result
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, bias, onto, values, z = ctx.saved_tensors
+        x, weight, bias, more, onto, values, z = ctx.saved_tensors
         needs = ctx.needs_input_grad
         if torch.is_grad_enabled():  # gradients of gradients: all in operations that record
-            return _recorded(ctx, g, x, weight, bias, onto, values, z)
-        g = g.contiguous() if z is None else _gradient(g.contiguous(), z, bias)
+            return _recorded(ctx, g, x, weight, bias, more, onto, values, z)
+        g = g.contiguous() if z is None else _activation(g.contiguous(), z, bias, more)
+        del onto, z
+        ctx.maybe_clear_saved_tensors()  # which lets go of z
         over_x = over_values = None
-        over_weight, over_bias = _outer(g.flatten(2), x.flatten(2))
-        if ctx.call is not None and needs[6]:
+        over_weight, over_bias, over_more = _outer(g, x)
+        if ctx.call is not None and needs[7]:
             over_values = compute(ctx.call.to(WEIGHT), x, g, values.shape, values.dtype)
         if needs[0]:
-            matrices = weight.mT.expand(x.shape[0], -1, -1)
-            if ctx.call is None:
-                over_x = torch.bmm(matrices, g.flatten(2)).view(x.shape)
-            else:
-                over_x = compute(ctx.call.to(ADJOINT), g, values, x.shape, x.dtype)
-                over_x.view(*x.shape[:2], -1).baddbmm_(matrices, g.flatten(2))
-        return over_x, over_weight, over_bias, None, g if needs[4] else None, None, over_values
+            y = None if ctx.call is None else compute(ctx.call.to(ADJOINT), g, values, x.shape, x.dtype)
+            over_x = _backward(g, weight, y)
+        over_more = None if more is None else over_more.view(more.shape)
+        return over_x, over_weight, over_bias, over_more, None, g if needs[5] else None, None, over_values
 
 
 def _recorded(
@@ -153,34 +146,39 @@ def _recorded(
     x: Tensor,
     weight: Tensor,
     bias: Tensor,
+    more: Tensor | None,
     onto: Tensor | None,
     values: Tensor | None,
     z: Tensor | None,
 ) -> tuple[Tensor | None, ...]:
     """The gradients by recording the layer again; only where it is not linear do its values matter, which are z."""
-    y = _mapped(x, weight[..., None], None)
+    y = _mapped(x, weight, None)
     if ctx.call is not None and values is not None:
         y = y + apply(ctx.call, x, values, y.shape, y.dtype)
     if onto is not None:
         y = y + onto
     if z is not None:
         y = z.detach() + (y - y.detach())
-    y = y + bias.view(-1, *(1,) * (x.ndim - 2))
+    for each in (bias, more):
+        y = y if each is None else y + each.view(-1, *(1,) * (x.ndim - 2))
     y = functional.gelu(y) if ctx.active else y
-    inputs = (x, weight, bias, None, onto, None, values)
+    inputs = (x, weight, bias, more, None, onto, None, values)
     wanted = [k for k, needed in enumerate(ctx.needs_input_grad) if needed and inputs[k] is not None]
     found = torch.autograd.grad(y, [inputs[k] for k in wanted], g, create_graph=True)
     every: list[Tensor | None] = [None] * len(inputs)
     for k, gradient in zip(wanted, found, strict=True):
         every[k] = gradient
-    if not ctx.active and ctx.needs_input_grad[4]:
-        every[4] = g
+    if not ctx.active and ctx.needs_input_grad[5]:
+        every[5] = g
     return tuple(every)
 
 
+# The four parts of a layer: by kernels, or by PyTorch's operations where there are none.
+
+
 def _kernels(x: Tensor) -> Any:
-    """The kernels for fields like this one; None where PyTorch's operations do it."""
-    if not x.is_cuda or x.dtype is not torch.float32 or not x.numel():
+    """The kernels for fields like this one, None where there are none."""
+    if not x.is_cuda or x.dtype is not torch.float32 or not x.numel() or not _device.is_current(x.device.index):
         return None
     from spectralops._cuda import channels
 
@@ -192,38 +190,76 @@ def _aligned(x: Tensor) -> Tensor:
     return x if x.data_ptr() % 16 == 0 else x.clone()
 
 
-def _flat(x: Tensor) -> tuple[int, int, int]:
-    return x.shape[0], x.shape[1], math.prod(x.shape[2:])
+def _sum(bias: Tensor, more: Tensor | None) -> Tensor:
+    """Of both, against (N, C, points)."""
+    return (bias if more is None else bias + more.flatten())[:, None]
 
 
-def _activated(z: Tensor, bias: Tensor) -> Tensor:
-    """GELU(z + bias)."""
+def _forward(
+    x: Tensor, weight: Tensor, bias: Tensor, more: Tensor | None, active: bool, y: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """The layer without and with bias and activation, in the memory of y: of both the latter, where that is nothing."""
+    shape = (x.shape[0], weight.shape[0], *x.shape[2:])
+    kernels = _kernels(x)
+    if kernels is None or not weight.numel() or (y is not None and y.data_ptr() % 16):
+        matrices, points = weight[..., 0].expand(x.shape[0], -1, -1), x.flatten(2)
+        if y is None:
+            z = torch.bmm(matrices, points).view(shape)
+        else:
+            z = y
+            z.view(*shape[:2], -1).baddbmm_(matrices, points)
+        if active:
+            return z, functional.gelu(z.flatten(2) + _sum(bias, more)).view(shape)
+        z.view(*shape[:2], -1).add_(_sum(bias, more))
+        return z, z
+    (samples, rows, *rest), columns = shape, x.shape[1]
+    program = kernels.mapped(samples, rows, columns, math.prod(rest), False, active)
+    z = _device.tensor_empty(shape, "float32") if y is None else y
+    result = _device.tensor_empty(shape, "float32") if active else z
+    _device.launch(program, x.device.index, weight, _aligned(x), y, bias, more, z, result)
+    return z, result
+
+
+def _activation(g: Tensor, z: Tensor, bias: Tensor, more: Tensor | None) -> Tensor:
+    """The gradient with respect to z of GELU(z + bias + more)."""
     kernels = _kernels(z)
     if kernels is None:
-        return functional.gelu((z.flatten(2) + bias[:, None]).view(z.shape))
-    out = torch.empty_like(z)
-    _device.launch(kernels.gelu(_flat(z)), _aligned(z), bias, out)
+        found: Tensor = torch.ops.aten.gelu_backward(g, (z.flatten(2) + _sum(bias, more)).view(z.shape))
+        return found
+    program = kernels.gelu_backward(z.shape[0], z.shape[1], math.prod(z.shape[2:]))
+    out = _device.tensor_empty(tuple(z.shape), "float32")
+    _device.launch(program, z.device.index, _aligned(g), _aligned(z), bias, more, out)
     return out
 
 
-def _gradient(g: Tensor, z: Tensor, bias: Tensor) -> Tensor:
-    """Its gradient with respect to z."""
-    kernels = _kernels(z)
-    if kernels is None:
-        return torch.ops.aten.gelu_backward(g, (z.flatten(2) + bias[:, None]).view(z.shape))
-    out = torch.empty_like(z)
-    _device.launch(kernels.gelu_backward(_flat(z)), _aligned(g), _aligned(z), bias, out)
-    return out
-
-
-def _outer(g: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    """The sums over batch and points of products of channels, and of g."""
+def _backward(g: Tensor, weight: Tensor, y: Tensor | None) -> Tensor:
+    """The transposed map of g, added to y in its memory."""
+    shape = (g.shape[0], weight.shape[1], *g.shape[2:])
     kernels = _kernels(g)
-    if kernels is None:
-        return torch.bmm(g, x.mT).sum(0), g.sum((0, 2))
-    (samples, rows, points), columns = g.shape, x.shape[1]
-    program, parts = kernels.outer(samples, rows, columns, points, _device.multiprocessors(g.device.index))
-    sums = g.new_empty(parts, rows * (columns + 1))
-    _device.launch(program, _aligned(g), _aligned(x), sums)
-    total = sums.sum(0)
-    return total[: rows * columns].view(rows, columns), total[rows * columns :]
+    if kernels is None or not weight.numel():
+        matrices = weight[..., 0].mT.expand(g.shape[0], -1, -1)
+        if y is None:
+            return torch.bmm(matrices, g.flatten(2)).view(shape)
+        y.view(*shape[:2], -1).baddbmm_(matrices, g.flatten(2))
+        return y
+    (samples, rows, *rest), columns = shape, g.shape[1]
+    program = kernels.mapped(samples, rows, columns, math.prod(rest), True, False)
+    out = _device.tensor_empty(shape, "float32") if y is None else y
+    _device.launch(program, g.device.index, weight, _aligned(g), y, None, None, None, out)
+    return out
+
+
+def _outer(g: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The sums over batch and points of products of channels, as a weight is shaped; those of g, twice."""
+    kernels = _kernels(g)
+    rows, columns = g.shape[1], x.shape[1]
+    if kernels is None or not x.numel():
+        left = g.flatten(2)
+        return torch.bmm(left, x.flatten(2).mT).sum(0)[..., None], left.sum((0, 2)), left.sum((0, 2))
+    index = g.device.index
+    program, count = kernels.outer(g.shape[0], rows, columns, math.prod(g.shape[2:]), _device.multiprocessors(index))
+    scratch = _device.tensor_empty((count,), "float32")
+    sums = _device.tensor_empty((rows * (columns + 2),), "float32")
+    _device.launch(program, index, _aligned(g), _aligned(x), scratch, sums)
+    weight, first, second = sums.split([rows * columns, rows, rows])
+    return weight.view(rows, columns, 1), first, second

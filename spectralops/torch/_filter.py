@@ -123,6 +123,7 @@ def _extent(n: int, width: int | str) -> int:
 def _plan(
     specs: list[ArraySpec],
     device: str,
+    transfer: Transfer | None,
     several: bool,
     spacing: Any,
     pad_width: Any,
@@ -131,8 +132,9 @@ def _plan(
     backend: Any,
 ) -> Any:
     x, *factors = specs
+    value = transfer if transfer is not None else tuple(factors) if several else factors[0]
     return spectral.plan_spectral_filter(
-        x.shape, x.dtype, tuple(factors) if several else factors[0], spacing=spacing, pad_width=pad_width,
+        x.shape, x.dtype, value, spacing=spacing, pad_width=pad_width,
         pad_mode=pad_mode, axes=axes, backend=backend, device=device,
     )  # fmt: skip
 
@@ -195,8 +197,9 @@ def spectral_filter(
     for j, factor in enumerate(given):
         tensor(OP, f"transfer[{j}]" if several else "transfer", factor)
     if not recorded(x, *given):
-        if given and workers is None:
-            y = straight(_plan, (x, *given), several, spacing, pad_width, pad_mode, axes, backend)
+        known = transfer if isinstance(transfer, Transfer) else None
+        if workers is None and (given or known is not None):
+            y = straight(_plan, (x, *given), known, several, spacing, pad_width, pad_mode, axes, backend)
             if y is not None:
                 return y
         result: Tensor = spectral.spectral_filter(

@@ -16,7 +16,7 @@ from spectralops._plans.steps import StepPlan
 from spectralops._plans.terms import Diffusion, Pointwise
 from spectralops.torch._tensors import planned, spec_of, straight, transformed
 
-__all__ = ["filled", "matters", "prepared", "straightly"]
+__all__ = ["filled", "fixed_terms", "matters", "prepared", "straightly"]
 
 
 def _arrays_of(value: Any) -> list[Tensor]:
@@ -92,6 +92,15 @@ def _any_open(values: Iterable[Any], recording: bool) -> bool:
     return bool([value for value in values if type(value) not in PLAIN and _open(value, recording)])
 
 
+def fixed_terms(value: Any) -> bool:
+    """Whether terms have numbers alone, no tensors and no functions, so that they are found again by what they are."""
+    if type(value) in (list, tuple):
+        return all(map(fixed_terms, value))
+    if is_dataclass(value) and not isinstance(value, type | Pointwise):
+        return all(fixed_terms(getattr(value, field.name)) for field in fields(value))
+    return type(value) in PLAIN
+
+
 class _Place(NamedTuple):
     """Stands for a tensor in the arguments of a step, by its number among the arrays."""
 
@@ -112,7 +121,8 @@ def _places(value: Any, arrays: list[Tensor]) -> Any:
 def _plan(specs: list[ArraySpec], device: str, op: str, arguments: tuple[Any, ...], *options: Any) -> Any:
     u, *arrays = specs
     named = {name: filled(value, _Place, arrays) for name, value in zip(options[::2], options[1::2], strict=True)}
-    return getattr(steps, f"plan_{op}")(u.shape, u.dtype, *filled(arguments, _Place, arrays), device=device, **named)
+    module = pde if op == "pde_step" else steps
+    return getattr(module, f"plan_{op}")(u.shape, u.dtype, *filled(arguments, _Place, arrays), device=device, **named)
 
 
 def straightly(op: str, u: Tensor, arguments: tuple[Any, ...], options: dict[str, Any]) -> Tensor | None:

@@ -11,7 +11,7 @@ from spectralops import pde, steps
 from spectralops.torch import _compiled_steps
 from spectralops.torch._replay import Steps
 from spectralops.torch._stage import advance
-from spectralops.torch._step_arguments import matters, prepared, straightly
+from spectralops.torch._step_arguments import fixed_terms, matters, prepared, straightly
 from spectralops.torch._tensors import floating, tensor, transformed
 
 __all__ = ["convection_step", "diffuse_convect_step", "diffusion_step", "pde_step"]
@@ -236,6 +236,10 @@ def pde_step(u: Tensor, dx: Any, dt: float, terms: Any, *, integrator: str = "eu
     """
     tensor("pde_step", "u", u)
     if not matters((u, terms, options)):
+        if fixed_terms(terms):
+            named = options | {"integrator": integrator}
+            if (y := straightly("pde_step", u, (dx, dt, terms), named)) is not None:
+                return y
         result: Tensor = pde.pde_step(u, dx, dt, terms, integrator=integrator, **options)
         return result
     return _take("pde_step", u, dx, dt, (terms,), options, integrator)

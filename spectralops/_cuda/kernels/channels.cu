@@ -1,10 +1,11 @@
-// Linear maps of the channels of each point of fields (n, channel, point), but for the matrix products themselves.
+// Linear maps of the channels of each point of fields (n, channel, point), in single precision.
 //
-//   gelu           a = f(z + b), f(z) = z (1 + erf(z / sqrt 2)) / 2
+//   channel_map    z = w x + y, a = f(z + b), f(z) = z (1 + erf(z / sqrt 2)) / 2
 //   gelu_backward  z' = a' df/dz(z + b)
 //   outer          sums of g[n][o][p] x[n][i][p], and of g[n][o][p], over some of the samples and points
+//   sum_parts      the sum of all of these
 //
-// V: what is read at a time, one number or four neighbours.
+// V: what is read at a time, one number or four neighbours. b is the sum of two arrays, each of which may be null.
 #include "copies.cuh"
 #include "parts.cuh"
 
@@ -15,52 +16,153 @@ struct One {
   float numbers[1];
 };
 
+SOPS_DEVICE float bias_of(const float* bias, const float* more, index_t channel) {
+  return (bias ? bias[channel] : 0.0f) + (more ? more[channel] : 0.0f);
+}
+SOPS_DEVICE float below(float z) { return 0.5f * (1.0f + erff(z * 0.70710678118654752f)); }
+
+struct MapArguments {
+  long long rows, columns;     // channels of the result and of x
+  long long points, tiles;     // of a sample
+  long long row, column;       // distances in w
+};
+
+// A block maps 8 NT WN points of one sample to 16 MT WM channels, as WM by WN warps. DEPTH channels of x at a time come
+// through shared memory, STAGES of them on their way at once. `onto` (y) may be null, or `z`, or `out`; z and f are for
+// ACTIVE alone.
+template <typename V, int MT, int NT, int WM, int WN, bool ACTIVE>
+__global__ __launch_bounds__(32 * WM * WN) void channel_map(const float* __restrict__ w, const float* __restrict__ x,
+                                                            const float* onto, const float* __restrict__ bias,
+                                                            const float* __restrict__ more, float* z, float* out,
+                                                            MapArguments a) {
+  constexpr int M = 16 * MT * WM, N = 8 * NT * WN, THREADS = 32 * WM * WN, DEPTH = 16, STAGES = 3;
+  constexpr int W_PITCH = DEPTH + 4, X_PITCH = N + 8, STAGE = M * W_PITCH + DEPTH * X_PITCH;
+  constexpr int WIDE = sizeof(V) / sizeof(float), PIECES = N / WIDE;
+  static_assert(M * DEPTH % THREADS == 0 && DEPTH * PIECES % THREADS == 0, "threads copy as much as one another");
+  extern __shared__ __align__(16) unsigned char sops_shared[];
+  float* shared = (float*)sops_shared;  // [STAGES], each w [M][W_PITCH] and x [DEPTH][X_PITCH]
+  const index_t rows = (index_t)a.rows, columns = (index_t)a.columns, points = (index_t)a.points;
+  const index_t sample = (index_t)blockIdx.x / (index_t)a.tiles, p0 = (index_t)blockIdx.x % (index_t)a.tiles * N;
+  const index_t r0 = (index_t)blockIdx.y * M;
+  const bool turned = a.row == 1;
+  x += sample * columns * points + p0;
+  const auto fetch = [&](index_t begin) {
+    if (begin < columns) {
+      float* stage = shared + begin / DEPTH % STAGES * STAGE;
+#pragma unroll
+      for (int m = 0; m < M * DEPTH / THREADS; ++m) {
+        const int place = m * THREADS + threadIdx.x;
+        const int row = turned ? place % M : place / DEPTH, k = turned ? place / M : place % DEPTH;
+        const bool there = r0 + row < rows && begin + k < columns;
+        const index_t from = (r0 + row) * (index_t)a.row + (begin + k) * (index_t)a.column;
+        copy_ahead(stage + row * W_PITCH + k, w + (there ? from : 0), there);
+      }
+#pragma unroll
+      for (int m = 0; m < DEPTH * PIECES / THREADS; ++m) {
+        const int place = m * THREADS + threadIdx.x, k = place / PIECES, point = place % PIECES * WIDE;
+        const bool there = begin + k < columns && p0 + point < points;
+        const float* from = x + (there ? (begin + k) * points + point : 0);
+        copy_ahead((V*)(stage + M * W_PITCH + k * X_PITCH + point), (const V*)from, there);
+      }
+    }
+    end_of_group();
+  };
+
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane / 4, t = lane % 4;
+  const int row = warp % WM * (16 * MT), column = warp / WM * (8 * NT);
+  float sum[MT][NT][4];
+#pragma unroll
+  for (int i = 0; i < MT; ++i)
+#pragma unroll
+    for (int j = 0; j < NT; ++j)
+#pragma unroll
+      for (int q = 0; q < 4; ++q) sum[i][j][q] = 0;
+#pragma unroll
+  for (int s = 0; s < STAGES - 1; ++s) fetch(s * DEPTH);
+  for (index_t begin = 0; begin < columns; begin += DEPTH) {
+    landed<STAGES - 2>();
+    __syncthreads();
+    fetch(begin + (STAGES - 1) * DEPTH);
+    const float* stage = shared + begin / DEPTH % STAGES * STAGE;
+#pragma unroll
+    for (int k = 0; k < DEPTH; k += 8) {
+      Parts u[MT][4];
+#pragma unroll
+      for (int i = 0; i < MT; ++i)
+#pragma unroll
+        for (int q = 0; q < 4; ++q)
+          u[i][q] = parts_of(stage[(row + group + 16 * i + q % 2 * 8) * W_PITCH + k + t + q / 2 * 4]);
+#pragma unroll
+      for (int j = 0; j < NT; ++j) {
+        Parts v[2];
+#pragma unroll
+        for (int q = 0; q < 2; ++q)
+          v[q] = parts_of(stage[M * W_PITCH + (k + t + q * 4) * X_PITCH + column + group + 8 * j]);
+#pragma unroll
+        for (int i = 0; i < MT; ++i) multiply_add(sum[i][j], u[i], v);
+      }
+    }
+  }
+
+  // Two neighbouring points at a time, where rows begin so.
+  struct alignas(WIDE == 4 ? 8 : 4) Pair {
+    float numbers[WIDE == 4 ? 2 : 1];
+  };
+  constexpr int EACH = sizeof(Pair) / sizeof(float);
+#pragma unroll
+  for (int i = 0; i < MT; ++i)
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const index_t r = r0 + row + group + 16 * i + 8 * half;
+      if (r >= rows) continue;
+      const float b = bias_of(bias, more, r);
+      const index_t first = (sample * rows + r) * points + p0;
+#pragma unroll
+      for (int j = 0; j < NT; ++j)
+#pragma unroll
+        for (int q = 0; q < 2; q += EACH) {
+          const int point = column + 8 * j + 2 * t + q;
+          if (p0 + point >= points) continue;
+          Pair value, result;
+          if (onto) value = *(const Pair*)(onto + first + point);
+#pragma unroll
+          for (int e = 0; e < EACH; ++e) {
+            value.numbers[e] = sum[i][j][2 * half + q + e] + (onto ? value.numbers[e] : 0.0f);
+            const float with = value.numbers[e] + b;
+            result.numbers[e] = ACTIVE ? with * below(with) : with;
+          }
+          if constexpr (ACTIVE) *(Pair*)(z + first + point) = value;
+          *(Pair*)(out + first + point) = result;
+        }
+    }
+}
+
 struct GeluArguments {
   long long pieces;    // of a channel's points
   long long channels;
   long long blocks;    // of a channel
 };
 
-constexpr int GELU_THREADS = 256, GELU_PIECES = 4;
-
-// f(place, channel) for every piece that this thread is for.
-template <typename F>
-SOPS_DEVICE void for_pieces(const GeluArguments& a, F&& f) {
-  const index_t row = (index_t)blockIdx.x / (index_t)a.blocks, pieces = (index_t)a.pieces;
-  const index_t first = (index_t)blockIdx.x % (index_t)a.blocks * (GELU_THREADS * GELU_PIECES) + threadIdx.x;
-#pragma unroll
-  for (int k = 0; k < GELU_PIECES; ++k) {
-    const index_t piece = first + k * GELU_THREADS;
-    if (piece < pieces) f(row * pieces + piece, row % (index_t)a.channels);
-  }
-}
-
 template <typename V>
-__global__ __launch_bounds__(GELU_THREADS) void gelu(const V* __restrict__ z, const float* __restrict__ bias,
+__global__ __launch_bounds__(256) void gelu_backward(const V* __restrict__ g, const V* __restrict__ z,
+                                                     const float* __restrict__ bias, const float* __restrict__ more,
                                                      V* __restrict__ out, GeluArguments a) {
-  for_pieces(a, [&](index_t at, index_t channel) {
-    V v = z[at];
-    for (float& x : v.numbers) {
-      x += bias[channel];
-      x = 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
-    }
-    out[at] = v;
-  });
-}
-
-// `out` may be `g`.
-template <typename V>
-__global__ __launch_bounds__(GELU_THREADS) void gelu_backward(const V* g, const V* __restrict__ z,
-                                                              const float* __restrict__ bias, V* out, GeluArguments a) {
-  for_pieces(a, [&](index_t at, index_t channel) {
-    V v = z[at], w = g[at];
+  constexpr int AT_ONCE = 4;
+  const index_t row = (index_t)blockIdx.x / (index_t)a.blocks, pieces = (index_t)a.pieces;
+  const index_t first = (index_t)blockIdx.x % (index_t)a.blocks * (256 * AT_ONCE) + threadIdx.x;
+  const float b = bias_of(bias, more, row % (index_t)a.channels);
+#pragma unroll
+  for (int n = 0; n < AT_ONCE; ++n) {
+    const index_t piece = first + n * 256;
+    if (piece >= pieces) return;
+    V v = z[row * pieces + piece], w = g[row * pieces + piece];
+#pragma unroll
     for (int k = 0; k < (int)(sizeof(V) / sizeof(float)); ++k) {
-      const float x = v.numbers[k] + bias[channel];
-      const float below = 0.5f * (1.0f + erff(x * 0.70710678118654752f));
-      w.numbers[k] *= below + x * 0.39894228040143268f * expf(-0.5f * x * x);
+      const float x = v.numbers[k] + b;
+      w.numbers[k] *= below(x) + x * 0.39894228040143268f * expf(-0.5f * x * x);
     }
-    out[at] = w;
-  });
+    out[row * pieces + piece] = w;
+  }
 }
 
 struct OuterArguments {
@@ -165,4 +267,23 @@ __global__ __launch_bounds__(32 * WM * WN) void outer(const float* __restrict__ 
 #pragma unroll
   for (int apart = 1; apart < SHARERS; apart *= 2) total += __shfl_xor_sync(~0u, total, apart);
   if (part == 0 && c0 == 0 && r0 + summed < rows) sums[rows * columns + r0 + summed] = total;
+}
+
+// The sums of `count` parts. A warp adds up every eighth part of 32 numbers; those from `again` on are written twice.
+__global__ __launch_bounds__(256) void sum_parts(const float* __restrict__ parts, float* __restrict__ sums,
+                                                 long long count, long long size, long long again) {
+  __shared__ float shared[8][32];
+  const int lane = threadIdx.x % 32, group = threadIdx.x / 32;
+  const index_t place = (index_t)blockIdx.x * 32 + lane;
+  float sum = 0;
+  if (place < (index_t)size) {
+#pragma unroll 8
+    for (index_t k = group; k < (index_t)count; k += 8) sum += parts[k * (index_t)size + place];
+  }
+  shared[group][lane] = sum;
+  __syncthreads();
+  if (group > 0 || place >= (index_t)size) return;
+  for (int k = 1; k < 8; ++k) sum += shared[k][lane];
+  sums[place] = sum;
+  if (place >= (index_t)again) sums[place + (index_t)(size - again)] = sum;
 }
