@@ -15,6 +15,7 @@ from support import random_array
 
 import spectralops as so
 from spectralops import UnsupportedError, _dispatch
+from spectralops._arrays import ArraySpec
 from spectralops._cuda import geometry, module, spectral_filter
 from spectralops._cuda.launch import Kernel
 
@@ -77,9 +78,9 @@ CALLS: dict[str, tuple[tuple[tuple[int, ...], ...], Callable[..., Any], set[str]
     "direct sums": (((2, 20), (5,)), taps(method="direct"), {"direct_any"}),
     "direct sums of planes": (((2, 9, 12), (3, 3)), taps(method="direct"), {"direct_planes"}),
     "direct sums over channels": (((1, 3, 9, 10), (4, 3, 3, 3), (4,)), channels(method="direct"), {"direct_channels"}),
-    "tiles": (((2, 40, 35), (5, 4)), taps(method="tiles"), {"tile_spectra", "tile_filter"}),
+    "tiles": (((2, 40, 35), (5, 4)), taps(method="tiles"), set()),
     "tiles over channels": (
-        ((1, 3, 20, 22), (4, 3, 5, 5)), channels(method="tiles"), {"tile_spectra", "tile_forward", "tile_inverse"},
+        ((1, 3, 20, 22), (4, 3, 5, 5)), channels(method="tiles"), set(),
     ),
     "tiles of a line": (((2, 701), (9,)), taps(method="tiles"), {"line_spectra", "line_filter"}),
 }  # fmt: skip
@@ -115,6 +116,7 @@ def test_a_result_is_rounded_once(host: HostRunner, rng, name: str) -> None:
     launched = {kernel.name.partition("<")[0]: kernel.name for kernel in host.launched}
     assert kernels <= set(launched)
     assert all(KINDS[dtype] in launched[kernel] for kernel in kernels - {"columns"})
+    assert KINDS[dtype] in host.launched[-1].name
     close(result, call(*[x.astype(np.float64) for x in arrays], backend="numpy"), dtype)
 
 
@@ -123,10 +125,33 @@ def test_lines_of_two_blocks(host: HostRunner, rng, monkeypatch: pytest.MonkeyPa
     """Their halves meet in scratch memory, which holds as many lines as there are at a time."""
     usual = geometry.row_geometry
     monkeypatch.setattr(spectral_filter, "row_geometry", lambda n, *a, **k: None if n >= 32 else usual(n, *a, **k))
+    monkeypatch.setattr(spectral_filter, "spread_lines", lambda *arguments: None)  # no clusters
     (x,) = arrays_of(rng, ((6, 72),), "float16")
     result = so.spectral_filter(x, GAUSSIAN, axes=-1, backend=BACKEND)
     assert [kernel.name.partition("<")[0] for kernel in host.launched] == ["halves_filter", "halves_join"] * 2
     close(result, so.spectral_filter(x.astype(np.float64), GAUSSIAN, axes=-1, backend="numpy"), "float16")
+
+
+@pytest.mark.parametrize(("n", "order"), [(8192, (1, 1)), (16384, (4, 3))])
+def test_long_lines_are_done_in_the_order_of_their_filters(n: int, order: tuple[int, int]) -> None:
+    """So that a filter as long as the lines that share it is read from memory once."""
+    plan = so.plan_spectral_filter(
+        (4, 3, n), "float16", ArraySpec((3, n // 2 + 1), "complex64"), axes=-1, backend="cuda", device="cuda"
+    )
+    symbol = (np.zeros((3, n // 2 + 1), np.complex64),)
+    ready = spectral_filter.Prepared(plan, symbol, Recorder().device(), np)
+    (step,) = ready.program.steps
+    arguments = step.words[5].view(geometry.FILTER)
+    assert (arguments["beside"].item(), arguments["apart"].item()) == order
+
+
+@on_host
+def test_lines_that_share_a_filter_out_of_order(host: HostRunner, rng, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spectral_filter, "LONG_BYTES", 0)
+    (x,) = arrays_of(rng, ((5, 3, 24),), "bfloat16")
+    h = rng.standard_normal((3, 13)).astype(np.float32)
+    result = so.spectral_filter(x, h, axes=-1, backend=BACKEND)
+    close(result, so.spectral_filter(x.astype(np.float64), h, axes=-1, backend="numpy"), "bfloat16")
 
 
 @on_host

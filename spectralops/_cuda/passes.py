@@ -234,9 +234,9 @@ def _cheapest(
 
 
 def _mirrored(found: list[tuple[float, Passes]], points: int) -> list[tuple[float, Passes]]:
-    """Those in which wavenumbers meet: in few passes where a line is too long for that with few points a thread."""
+    """Those in which wavenumbers meet; in few passes where lines are too long for that with few points a thread."""
     few = [way for way in found if len(way[1].radices) <= LINE_PASSES and _meets(way[1], points)]
-    long = bool(few) and few[0][1].size > MOST_HELD**LINE_PASSES
+    long = bool(few) and few[0][1].size >= 2 * MOST_HELD**LINE_PASSES
     return few if long else [way for way in found if _meets(way[1])]
 
 
