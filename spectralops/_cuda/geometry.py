@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from spectralops._cuda import launch, module
+from spectralops._cuda.few import Few
 from spectralops._cuda.launch import Kernel
 from spectralops._cuda.passes import Chirp, Passes, passes
 from spectralops._cuda.program import address
@@ -47,7 +48,7 @@ COLUMNS = np.dtype([(name, np.int64) for name in ("columns", "in_outer", "out_ou
 class Lines:
     """Geometry of a kernel over the contiguous axis."""
 
-    passes: Passes | Chirp
+    passes: Passes | Chirp | Few
     lines: int
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spectralops._cuda.launch import Kernel
 from spectralops._cuda.passes import Passes, within_warp
@@ -12,6 +12,8 @@ __all__ = ["Plane", "filter_kernel", "plane_geometry", "plane_kernel"]
 FILE = "planes.cu"
 # Threads of a block, for a window of kept wavenumbers and for whole images.
 WINDOW_THREADS, WHOLE_THREADS = 128, 256
+# Threads of a block for windows that are all worked on at once anyhow, if so many are.
+MORE_THREADS = (512, 256)
 # Points of a thread, registers that it needs for so many or for more, and registers of a multiprocessor.
 POINTS = {4: 16, 8: 8}
 REGISTERS, MANY_REGISTERS, ALL_REGISTERS = {4: 80, 8: 112}, 128, 65536
@@ -63,6 +65,11 @@ class Plane:
         registers = REGISTERS[self.itemsize] if points <= POINTS[self.itemsize] else MANY_REGISTERS
         return min(by_memory, MOST_THREADS // self.threads, ALL_REGISTERS // (self.threads * registers))
 
+    def shared_out(self, planes: int, shared_bytes: int, multiprocessors: int) -> Plane:
+        """The same with more threads a block where all of so few planes are worked on at once."""
+        ways = [replace(self, threads=threads) for threads in MORE_THREADS if not self.whole]
+        return next((way for way in ways if planes <= multiprocessors * way.blocks(shared_bytes)), self)
+
     @property
     def passes(self) -> str:
         """Template arguments: threads and radices of rows and of columns."""
@@ -96,11 +103,13 @@ def plane_kernel(
     planes: int,
     shared_bytes: int,
     options: tuple[str, ...],
+    multiprocessors: int = 0,
 ) -> Kernel:
     """`planes_forward` or `planes_inverse` with these wavenumbers of a column, how many and from which on.
 
     `reals`: the types of the values in memory and of the arithmetic.
     """
+    plane = plane.shared_out(planes, shared_bytes, multiprocessors)
     blocks = plane.blocks(shared_bytes)
     template = f"{', '.join(reals)}, {plane.kept}, {kept[0]}, {kept[1]}, {plane.threads}, {blocks}, {plane.passes}"
     return Kernel(FILE, f"{name}<{template}>", (planes,), (plane.threads,), plane.shared, options, crowded=True)

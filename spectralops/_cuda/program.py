@@ -31,6 +31,10 @@ class Address:
     slot: int
     shift: int = 0
 
+    def plus(self, nbytes: int) -> Address:
+        """So many bytes further on."""
+        return Address(self.slot, self.shift + nbytes)
+
 
 class Prepared(Protocol):
     """What a plan launches for contiguous, aligned arrays, found by their addresses alone."""

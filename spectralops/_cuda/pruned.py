@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from spectralops._cuda import launch
+from spectralops._cuda.few import Few, few_geometry, few_kernel
 from spectralops._cuda.geometry import (
     BYTES,
     COLUMNS,
@@ -29,6 +30,7 @@ from spectralops._cuda.geometry import (
     unfit,
 )
 from spectralops._cuda.launch import Kernel, Runner
+from spectralops._cuda.mixing import MIX, mix_kernel
 from spectralops._cuda.planes import Plane, plane_geometry, plane_kernel
 from spectralops._cuda.program import Address, Program, address
 
@@ -50,47 +52,12 @@ __all__ = [
     "mix_kernel",
     "ready",
     "side",
+    "slices",
 ]
 
-MIX = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            "modes",
-            "samples",
-            "in",
-            "out",
-            "x_sample",
-            "x_in",
-            "weight_in",
-            "weight_out",
-            "last",
-            "read",
-            "written",
-        )
-    ]
-    + [("scale", np.float64), ("sign", np.float64)]
-)
-LANES = 32
-# Tiles of the mixing, the preferred ones first: samples and channels of a warp, warps along samples and along channels,
-# and for how many blocks a multiprocessor there must be work.
-TILES = [
-    (4, 8, 4, 2, 1.0),
-    (8, 4, 1, 4, 1.5),
-    (4, 4, 2, 2, 0.9),
-    (4, 4, 1, 4, 0.9),
-    (2, 4, 1, 8, 1.5),
-    (2, 4, 2, 2, 1.0),
-    (2, 2, 2, 2, 0.9),
-    (1, 4, 1, 8, 0.9),
-    (1, 4, 1, 4, 0.9),
-    (1, 2, 1, 4, 0.9),
-    (1, 1, 1, 4, 0.9),
-    (1, 1, 1, 1, 0.0),
-]
-# Channels on their way through shared memory: stages, and bytes of one of them for each warp.
-STAGES = 3
-STAGE_BYTES = 4 * 1024
+# Spectra of a slice of a large batch, and how many there must be before it is cut. Slices that the second-level cache
+# could hold are slower: small launches leave multiprocessors idle at their ends.
+SLICE_BYTES, SLICED_FROM = 256 << 20, 384 << 20
 # Scratch arrays begin at multiples of this, so that every access of theirs is aligned.
 ALIGNMENT = 256
 # Addresses of a program: the arrays, scratch memory, twiddle factors of every axis of every side.
@@ -128,6 +95,9 @@ def side(sizes: tuple[int, ...], plan: AnyPlan, joint: bool, shared_bytes: int =
     if row is None:
         return f"length {sizes[-1]} does not fit a block"
     if len(sizes) == 1:
+        few = few_geometry(sizes[0], plan.modes[0], itemsize) if plan.halved else None
+        if few is not None:
+            return Side("FEW", sizes, Lines(few, 1), ())
         form = "FULL" if not plan.halved else "SPLIT" if joint else "HALF"
         return Side(form, sizes, row, ())
     found = columns_form(sizes, itemsize, plan.halved, shared_bytes)
@@ -145,6 +115,13 @@ def both(first: Side | str, second: Side | str) -> tuple[Side, Side] | str:
     if isinstance(first, str):
         return first
     return second if isinstance(second, str) else (first, second)
+
+
+def slices(count: int, nbytes: int) -> int:
+    """How many of `count` parts, whose spectra take so many bytes each, are worked on at a time."""
+    if count * nbytes <= SLICED_FROM:
+        return count
+    return -(-count // min(count, -(-count * nbytes // SLICE_BYTES)))
 
 
 class Pruned:
@@ -166,9 +143,9 @@ class Pruned:
         self.table_addresses = [address(table) for table in self.tables]
 
     @property
-    def alignment(self) -> int:
-        """Bytes that fields are aligned to: two of their values."""
-        return 2 * BYTES[self.reals[0]]
+    def value_bytes(self) -> int:
+        """Bytes of a value of a field."""
+        return BYTES[self.reals[0]] * (1 if self.plan.halved else 2)
 
     def run(self, runner: Runner, x: Any, second: Any, out: Any) -> None:
         """Launch it for these arrays."""
@@ -186,21 +163,37 @@ class Pruned:
         skipped = self.sides[number].lines[axis].passes.reversed_at if after else 0
         return Address(TABLES + before + axis, skipped * 2 * self.itemsize)
 
-    def between(self, channels: tuple[int, int]) -> list[Address]:
-        """The arrays between the transforms along the last, the middle and the first axis, for both sides."""
-        return [self.scratch(max(each)) for each in zip(*map(self._between, self.sides, channels), strict=True)]
+    def make_room(self, images: tuple[int, ...]) -> None:
+        """The arrays between the transforms along the last, the middle and the first axis, for so many on each side."""
+        counts = [
+            self.between(side, self._at_once(side, count)) for side, count in zip(self.sides, images, strict=True)
+        ]
+        self.arrays = [self.scratch(max(each)) for each in zip(*counts, strict=True)]
 
-    def _between(self, side: Side, channels: int) -> list[int]:
+    def between(self, side: Side, images: int) -> list[int]:
         """Complex numbers of these arrays."""
-        count, sizes, modes = self.plan.batch * channels, side.sizes, self.plan.modes
+        sizes, modes = side.sizes, self.plan.modes
         # A window of 2 m columns for a pair of rows takes as much as m columns for each of them.
         all_of_them = [
-            count * math.prod(sizes[:axis]) * math.prod(modes[axis:]) for axis in range(len(sizes) - 1, 0, -1)
+            images * math.prod(sizes[:axis]) * math.prod(modes[axis:]) for axis in range(len(sizes) - 1, 0, -1)
         ]
         return all_of_them if side.plane is None else [0, *all_of_them[1:]]
 
-    def transforms(self, number: int, arrays: list[Address], images: int, *, after: bool) -> None:
+    def _at_once(self, side: Side, images: int) -> int:
+        """Images whose spectra between two axes are there at a time."""
+        return slices(images, sum(self.between(side, 1)) * 2 * self.itemsize)
+
+    def transforms(self, number: int, field: Address, spectrum: Address, images: int, *, after: bool) -> None:
         """From the field through the arrays in between to the kept spectrum; back on the side after the mixing."""
+        side = self.sides[number]
+        image, kept = math.prod(side.sizes) * self.value_bytes, math.prod(self.plan.modes) * 2 * self.itemsize
+        at_once = self._at_once(side, images)
+        for first in range(0, images, at_once):
+            outer, inner = field.plus(first * image), spectrum.plus(first * kept)
+            self._slice(number, [outer, *self.arrays, inner], min(at_once, images - first), after)
+
+    def _slice(self, number: int, arrays: list[Address], images: int, after: bool) -> None:
+        """The same for images whose arrays in between are there at once."""
         side = self.sides[number]
         sizes, modes, lowest = side.sizes, self.plan.modes, self.plan.lowest
         d = len(sizes)
@@ -215,6 +208,7 @@ class Pruned:
                 images * math.prod(sizes[:-2]),
                 self.device.shared_bytes,
                 self.options,
+                self.device.multiprocessors,
             )
             steps.append((kernel, (), (arrays[0], arrays[2]), (d - 1, d - 2)))
         else:
@@ -231,6 +225,10 @@ class Pruned:
         modes, lowest = self.plan.modes, self.plan.lowest
         d = len(side.sizes)
         rows = images * math.prod(side.sizes[:-1])
+        if isinstance(side.row.passes, Few):
+            name = "few_inverse" if after else "few_forward"
+            few = few_kernel(name, self.reals, side.row.passes, modes[-1], rows, self.options)
+            return [(few, (np.int64(rows),), (arrays[0], arrays[1]), (0,))]
         lines = rows // 2 if side.form in ("PAIRS", "SPLIT") else rows
         row = rows_kernel(
             "rows_inverse" if after else "rows_forward",
@@ -269,35 +267,6 @@ class Pruned:
         step = len(sizes) - 1 - axis
         arguments = (np.array([geometry], COLUMNS), np.zeros(1, FILTER))
         return kernel, arguments, (arrays[step], arrays[step + 1]), (axis,)
-
-
-def mix_kernel(
-    real: str,
-    samples: int,
-    written: int,
-    modes: int,
-    conjugate: str,
-    multiprocessors: int,
-    options: tuple[str, ...],
-    wide: bool = False,
-) -> Kernel:
-    """The largest tile that still gives every multiprocessor a block; small ones where the problem is small.
-
-    `wide`: modes and all distances are even, and both arrays aligned to two numbers.
-    """
-    itemsize = 4 if real == "float" else 8
-    tiles = [t for t in TILES if t[0] * t[2] < 2 * samples or t[0] * t[2] == 1]
-    tiles = [t for t in tiles if t[1] * t[3] < 2 * written or t[1] * t[3] == 1]
-
-    def grid(tile: tuple[int, int, int, int, float]) -> tuple[int, int, int]:
-        return -(-modes // LANES), -(-written // (tile[1] * tile[3])), -(-samples // (tile[0] * tile[2]))
-
-    chosen = next((t for t in tiles if math.prod(grid(t)) >= t[4] * multiprocessors), tiles[-1])
-    rows, warps = chosen[0] * chosen[2] + chosen[1] * chosen[3], chosen[2] * chosen[3]
-    chunk = max(1, min(8, STAGE_BYTES * warps // (rows * LANES * 2 * itemsize)))
-    shared = STAGES * chunk * rows * LANES * 2 * itemsize
-    name = f"mix<{real}, {', '.join(map(str, chosen[:4]))}, {chunk}, {STAGES}, {2 if wide else 1}, {conjugate}>"
-    return Kernel("mix.cu", name, grid(chosen), (LANES * warps,), shared, options)
 
 
 P = TypeVar("P", bound=Pruned)

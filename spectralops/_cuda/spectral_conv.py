@@ -14,8 +14,9 @@ import numpy as np
 from spectralops._cuda import launch
 from spectralops._cuda.geometry import SHARED_BYTES, namespace, present_shared_bytes, required, usable, words
 from spectralops._cuda.launch import Kernel
+from spectralops._cuda.mixing import MIX, mix_kernel
 from spectralops._cuda.program import Address, address
-from spectralops._cuda.pruned import MIX, OUT, SECOND, Pruned, Side, X, both, mix_kernel, ready, side
+from spectralops._cuda.pruned import OUT, SECOND, Pruned, Side, X, both, ready, side, slices
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral_conv import SpectralConvPlan
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["algorithm", "refusal", "spectral_conv"]
 
 # Two complex numbers of float32: what channels are mixed by.
-WEIGHT_ALIGNMENT = 16
+ALIGNMENT = 16
+# Weights that may be read again for each slice of a batch, since the second-level cache keeps them.
+CACHED_WEIGHT_BYTES = 8 << 20
 
 
 def _sides(plan: SpectralConvPlan, shared_bytes: int = SHARED_BYTES) -> tuple[Side, Side] | str:
@@ -56,16 +59,15 @@ def spectral_conv(plan: SpectralConvPlan, x: Any, weight: Any, *, out: Any, work
         return
     runner = launch.runner(plan.op, out)
     program = ready(plan, Convolution, runner, out)
-    alignment = program.alignment
-    weight = usable(weight, WEIGHT_ALIGNMENT)
-    if not program.moved and address(out) % alignment == 0:
-        program.run(runner, usable(x, alignment), weight, out)
+    weight = usable(weight, ALIGNMENT)
+    if not program.moved and address(out) % ALIGNMENT == 0:
+        program.run(runner, usable(x, ALIGNMENT), weight, out)
         return
     xp = namespace(out)
     d, rank = len(plan.axes), x.ndim
     last = tuple(range(rank - d, rank))
     result = xp.empty((*out.shape[: rank - d], *plan.out_sizes), out.dtype)
-    program.run(runner, usable(xp.moveaxis(x, plan.axes, last), alignment), weight, result)
+    program.run(runner, usable(xp.moveaxis(x, plan.axes, last), ALIGNMENT), weight, result)
     out[...] = xp.moveaxis(result, last, plan.axes)
 
 
@@ -76,27 +78,46 @@ class Convolution(Pruned):
         super().__init__(plan, required(plan, _sides(plan, device.shared_bytes)), xp, device)
         modes = math.prod(plan.modes)
         read, written = plan.channels
-        kept = self.scratch(plan.batch * read * modes)
-        mixed = self.scratch(plan.batch * written * modes)
-        between = self.between((read, written))
-        self.transforms(0, [Address(X), *between, kept], plan.batch * read, after=False)
-        self._mix(plan, kept, mixed, modes)
-        self.transforms(1, [Address(OUT), *between, mixed], plan.batch * written, after=True)
+        samples = self._samples(plan, modes)
+        images = [math.prod(each.sizes) * self.value_bytes for each in self.sides]
+        # The spectrum of x lies in the result where there is room: nobody reads it any more when the result is written.
+        too_small = read * modes * 2 * self.itemsize > written * images[1]
+        own = too_small or (samples < plan.batch and written * images[1] % ALIGNMENT > 0)
+        kept = self.scratch(samples * read * modes) if own else Address(OUT)
+        mixed = self.scratch(samples * written * modes)
+        self.make_room((samples * read, samples * written))
+        for first in range(0, plan.batch, samples):
+            count = min(samples, plan.batch - first)
+            target = Address(OUT, first * written * images[1])
+            spectrum = kept if own else target
+            self.transforms(0, Address(X, first * read * images[0]), spectrum, count * read, after=False)
+            self._mix(plan, count, spectrum, mixed, modes)
+            self.transforms(1, target, mixed, count * written, after=True)
 
-    def _mix(self, plan: SpectralConvPlan, kept: Address, mixed: Address, modes: int) -> None:
+    def _samples(self, plan: SpectralConvPlan, modes: int) -> int:
+        """Of how many samples there are spectra at a time: all of them where weights are too many to be read again."""
+        weights = plan.channels[0] * (1 if plan.depthwise else plan.channels[1]) * modes
+        if weights * 2 * self.itemsize > CACHED_WEIGHT_BYTES:
+            return plan.batch
+        numbers = sum(
+            count * (modes + sum(self.between(each, 1))) for count, each in zip(plan.channels, self.sides, strict=True)
+        )
+        return slices(plan.batch, numbers * 2 * self.itemsize)
+
+    def _mix(self, plan: SpectralConvPlan, samples: int, kept: Address, mixed: Address, modes: int) -> None:
         read, written = plan.channels
         arguments = np.zeros(1, MIX)
-        for name, value in {"modes": modes, "samples": plan.batch, "in": read, "out": written}.items():
+        for name, value in {"modes": modes, "samples": samples, "in": read, "out": written}.items():
             arguments[name] = value
         arguments["x_sample"], arguments["x_in"], arguments["last"] = read * modes, modes, plan.modes[-1]
         if plan.transposed and plan.halved:
             arguments["read"], arguments["written"] = plan.in_sizes[-1], plan.out_sizes[-1]
         # The symmetry that tells two rows apart gives each of them twice.
-        arguments["scale"] = plan.scale * (0.5 if self.sides[0].form in ("PAIRS", "SPLIT") else 1.0)
+        arguments["scale"] = plan.scale * (0.5 if self.sides[0].form in ("PAIRS", "SPLIT", "FEW") else 1.0)
         arguments["sign"] = -1 if plan.transposed else 1
         if plan.depthwise:
             arguments["weight_in"] = modes
-            size = plan.batch * read * modes
+            size = samples * read * modes
             kernel = Kernel("mix.cu", f"multiply<{self.real}>", (-(-size // 256),), (256,), 0, self.options)
         else:
             # The weight is stored (channels in, channels out, modes); its adjoint reads it the other way round.
@@ -105,7 +126,7 @@ class Convolution(Pruned):
             conjugate = "WEIGHT" if plan.transposed else "NONE"
             kernel = mix_kernel(
                 self.real,
-                plan.batch,
+                samples,
                 written,
                 modes,
                 conjugate,

@@ -10,13 +10,18 @@ import numpy as np
 from spectralops._cuda import launch
 from spectralops._cuda.geometry import SHARED_BYTES, namespace, present_shared_bytes, required, usable, words
 from spectralops._cuda.launch import Kernel
+from spectralops._cuda.mixing import MIX, mix_kernel
 from spectralops._cuda.program import Address
-from spectralops._cuda.pruned import MIX, OUT, SECOND, Pruned, Side, X, both, mix_kernel, ready, side
+from spectralops._cuda.pruned import OUT, SECOND, Pruned, Side, X, both, ready, side
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral_conv_gradient import SpectralConvWeightGradientPlan
 
 __all__ = ["algorithm", "refusal", "spectral_conv_weight_gradient"]
+
+
+# Bytes that fields are aligned to: two complex numbers of float32.
+ALIGNMENT = 16
 
 
 def _sides(plan: SpectralConvWeightGradientPlan, shared_bytes: int = SHARED_BYTES) -> tuple[Side, Side] | str:
@@ -56,8 +61,7 @@ def spectral_conv_weight_gradient(
         xp = namespace(out)
         last = tuple(range(x.ndim - len(plan.axes), x.ndim))
         x, gradient = xp.moveaxis(x, plan.axes, last), xp.moveaxis(gradient, plan.axes, last)
-    alignment = program.alignment
-    program.run(runner, usable(x, alignment), usable(gradient, alignment), out)
+    program.run(runner, usable(x, ALIGNMENT), usable(gradient, ALIGNMENT), out)
 
 
 class WeightGradient(Pruned):
@@ -68,9 +72,9 @@ class WeightGradient(Pruned):
         modes = math.prod(plan.modes)
         read, written = plan.channels
         spectra = [self.scratch(plan.batch * channels * modes) for channels in (read, written)]
-        between = self.between((read, written))
-        self.transforms(0, [Address(X), *between, spectra[0]], plan.batch * read, after=False)
-        self.transforms(1, [Address(SECOND), *between, spectra[1]], plan.batch * written, after=False)
+        self.make_room((plan.batch * read, plan.batch * written))
+        self.transforms(0, Address(X), spectra[0], plan.batch * read, after=False)
+        self.transforms(1, Address(SECOND), spectra[1], plan.batch * written, after=False)
         arguments = np.zeros(1, MIX)
         # Channels of x take the place of samples, the batch that of the channels which are summed over.
         for name, value in {
@@ -80,9 +84,8 @@ class WeightGradient(Pruned):
             arguments[name] = value
         arguments["read"] = plan.gradient_sizes[-1] if plan.halved else 0
         arguments["sign"] = 1
-        arguments["scale"] = math.prod(0.5 if each.form == "PAIRS" else 1.0 for each in self.sides) / math.prod(
-            plan.in_sizes
-        )
+        halves = sum(each.form in ("PAIRS", "FEW") for each in self.sides)
+        arguments["scale"] = 0.5**halves / math.prod(plan.in_sizes)
         if plan.depthwise:
             name = f"correlate<{self.real}>"
             kernel = Kernel("mix.cu", name, (-(-read * modes // 256),), (256,), 0, self.options)

@@ -6,6 +6,7 @@
 //
 // The lanes of a warp are neighbouring wavenumbers, so that spectra and weights are read as they are stored.
 #include "complex.cuh"
+#include "copies.cuh"
 
 struct MixArguments {
   long long modes;                  // wavenumbers of a channel
@@ -31,28 +32,6 @@ SOPS_DEVICE T bin_factor(const MixArguments& a, index_t mode) {
   return (T)(a.scale * bins(k, (index_t)a.read) / bins(k, (index_t)a.written));
 }
 
-// Copies one value to shared memory without waiting for it; `landed` waits for all but the last groups of copies.
-template <typename V>
-SOPS_DEVICE void copy_ahead(V* to, const V* from) {
-#ifdef __CUDACC__
-  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from),
-               "n"(sizeof(V)));
-#else
-  *to = *from;
-#endif
-}
-SOPS_DEVICE void end_of_group() {
-#ifdef __CUDACC__
-  asm volatile("cp.async.commit_group;");
-#endif
-}
-template <int GROUPS>
-SOPS_DEVICE void landed() {
-#ifdef __CUDACC__
-  asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS));
-#endif
-}
-
 // A warp computes OUT channels of BATCH samples at 32 wavenumbers; a block has WARPS_BATCH by WARPS_OUT warps. CHUNK
 // channels at a time come through shared memory, STAGES of them on their way at once, WIDE numbers in a copy (2: modes
 // and all distances are even, arrays aligned so). Rows beyond the last one repeat it; nothing comes of them.
@@ -68,14 +47,17 @@ __global__ __launch_bounds__(32 * WARPS_BATCH* WARPS_OUT) void mix(const Complex
   extern __shared__ __align__(16) unsigned char sops_shared[];
   Complex<T>* shared = (Complex<T>*)sops_shared;  // [STAGES][CHUNK][ROWS][32]
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const index_t modes = (index_t)a.modes, mode = (index_t)blockIdx.x * 32 + lane;
-  const index_t b0 = (index_t)blockIdx.z * SAMPLES, o0 = (index_t)blockIdx.y * CHANNELS;
+  // Blocks for the same wavenumbers follow one another, so that what they share is in the second-level cache.
+  const index_t sample_tiles = ((index_t)a.samples + SAMPLES - 1) / SAMPLES, tile = (index_t)blockIdx.x;
+  const index_t tiles = ((index_t)a.out + CHANNELS - 1) / CHANNELS * sample_tiles, lowest = tile / tiles * 32;
+  const index_t b0 = tile % sample_tiles * SAMPLES, o0 = tile % tiles / sample_tiles * CHANNELS;
+  const index_t modes = (index_t)a.modes, mode = lowest + lane;
   const index_t in = (index_t)a.in, chunks = (in + CHUNK - 1) / CHUNK;
 
   // Each warp fetches the same rows of every chunk, WIDE at a time: samples of x first, then channels of w.
   constexpr int MINE = (ROWS + WARPS * WIDE - 1) / (WARPS * WIDE);
   const int part = lane % LANES * WIDE;
-  const index_t first = (index_t)blockIdx.x * 32 + part, k = first < modes ? first : modes - WIDE;
+  const index_t first = lowest + part, k = first < modes ? first : modes - WIDE;
   const Complex<T>* from[MINE];
   index_t step[MINE];
   int to[MINE];
