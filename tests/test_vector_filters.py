@@ -503,7 +503,7 @@ def test_filters_of_one_axis_are_known_by_their_content(rng: np.random.Generator
     transfer: Any = random_array(rng, (n // 2 + 1,), "complex128")
     shaped = transfer if axis == -1 else transfer[:, None]
     check(x, shaped, (axis,))
-    way = routes.route((n,), "d", 1 if axis == -1 else 9, False)
+    way = routes.route((n,), "d", 1 if axis == -1 else 9, routes.several(9, "d"))
     assert isinstance(way, routes.Lines)
     before = way.known
     check(x, shaped.copy(), (axis,))

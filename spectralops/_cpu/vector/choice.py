@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from spectralops._compiler import unavailable
 
-__all__ = ["LONG", "chirp_length", "filter_refusal", "is_smooth", "split", "transform_refusal"]
+__all__ = ["LONG", "chirp_length", "filter_refusal", "is_smooth", "is_spread", "split", "transform_refusal"]
 
 PRIMES = (2, 3, 5, 7)
 AXES = (1, 2, 3)
@@ -23,18 +23,22 @@ FACTORS = {2: 2.0, 3: 3.0, 5: 5.0, 7: 7.7, 11: 12.1}
 LOOPED, ALONE = (3.0, 0.6), 2.0
 # Nanoseconds of a unit in single precision, of a forward transform, a product and an inverse together.
 UNIT_SCIPY, UNIT_SMOOTH, UNIT_CHIRP = 0.48, 0.21, 0.32
+# What a convolution with a chirp costs besides, whatever its length.
+CHIRP_CALL = 80.0
 # The same in double precision, relative to single.
 DOUBLE_SCIPY, DOUBLE_ENGINE = 1.67, 1.85
 # SciPy's transforms fill vectors of 16 bytes; what is left over, relative to one in a vector: real single ones, others.
 ALONE_REAL, ALONE_OTHER = 2.15, 1.47
-# A transform spread over the lanes, relative to an image of that size: its twiddle factors.
-SPREAD = 1.45
+# A transform spread over the lanes, relative to an image of that size: its twiddle factors; and what such a call costs
+# more than one of rows.
+SPREAD, SPREAD_CALL = 1.45, 8e3
 # Nanoseconds of a call on top.
 CALL_SCIPY, CALL_ENGINE = 60e3, 40e3
 # Numbers in the vectors of most CPUs.
 LANES = {"float32": 8, "float64": 4}
-# From this length on, for fewer rows than lanes, one transform is spread over the lanes as an image of its own.
-LONG = 1024
+# From this length on, fewer rows than lanes are spread over the lanes, each as an image of its own; from that on, where
+# it pays.
+LONG, SHORTEST_SPREAD = 1024, 256
 # Rough lengths above this become convolutions that leave the second-level cache.
 LONGEST_CHIRP = 4096
 # A lone transform: numbers in the array below which the call costs more than the engine saves, and bytes of a group of
@@ -96,7 +100,7 @@ def _scipy(n: int) -> float:
 @lru_cache(maxsize=1024)
 def _engine(n: int) -> float:
     """Nanoseconds of one of the complex transforms that run side by side in the engine."""
-    return UNIT_SMOOTH * _direct(n) if is_smooth(n) else UNIT_CHIRP * _direct(chirp_length(n))
+    return UNIT_SMOOTH * _direct(n) if is_smooth(n) else UNIT_CHIRP * _direct(chirp_length(n)) + CHIRP_CALL
 
 
 def _scipy_filters(lengths: tuple[int, ...], batch: int, dtype: str, halved: bool) -> float:
@@ -128,14 +132,29 @@ def split(n: int, lanes: int) -> tuple[int, int]:
     return a, n // a
 
 
+def _rows(n: int, batch: int, lanes: int, halved: bool) -> float:
+    """Nanoseconds of rows side by side."""
+    return _filled(batch, lanes) * _engine(n // 2 if halved and n % 2 == 0 else n)
+
+
+@lru_cache(maxsize=1024)
+def is_spread(n: int, batch: int, lanes: int, halved: bool) -> bool:
+    """Whether rows are transformed one after another, each spread over the lanes."""
+    if batch >= lanes or n < SHORTEST_SPREAD or min(split(n, lanes)) == 1:
+        return False
+    if n >= LONG:
+        return True
+    apart = SPREAD * _engine_filters(split(n, lanes), batch, lanes, halved) + SPREAD_CALL
+    return is_smooth(n) and apart < _rows(n, batch, lanes, halved)
+
+
 def _engine_filters(lengths: tuple[int, ...], batch: int, lanes: int, halved: bool) -> float:
     """Nanoseconds of filters in the engine; see routes.py for what runs."""
     first, *rest = lengths
     if not rest:
-        if first >= LONG and batch < lanes and min(split(first, lanes)) > 1:
+        if is_spread(first, batch, lanes, halved):
             return SPREAD * _engine_filters(split(first, lanes), batch, lanes, halved)
-        packed = halved and first % 2 == 0
-        return _filled(batch, lanes) * _engine(first // 2 if packed else first)
+        return _rows(first, batch, lanes, halved)
     numbers = math.prod(rest)
     columns = _filled(numbers, lanes) * (_engine(first // 2) if first % 2 == 0 else _engine(first) / 2)
     rows = _filled(first // 2 + 1, lanes) * sum(numbers / n * _engine(n) for n in rest)

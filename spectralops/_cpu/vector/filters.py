@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spectralops._cpu.vector import host
-from spectralops._cpu.vector.routes import Route, route
+from spectralops._cpu.vector.routes import Route, route, several
 from spectralops._cpu.vector.workspace import address
 
 __all__ = ["filter_axes"]
@@ -62,7 +62,7 @@ def _direct(
     if not in_order or math.prod(given[: ndim - d]) != 1 or step is None or target_step is None:
         return None
     lengths, count = shape[ndim - d :], math.prod(shape[: ndim - d])
-    way = route(lengths, char, 1, count < host.lanes(host.REAL[char]))
+    way = route(lengths, char, 1, several(count, char))
     return Direct(way, step, target_step, count, given[ndim - d :], _spectrum(lengths, char))
 
 
@@ -75,7 +75,7 @@ def _rearranged(x: Array, transfer: Array, out: Array, axes: tuple[int, ...], wo
     if d == 1 and factors.size == factors.shape[axes[0]] and _along_columns(x, out, axes[0]):
         n, inner = x.shape[axes[0]], math.prod(x.shape[axes[0] + 1 :])
         factors = _spread(factors.reshape(-1), _spectrum((n,), char))
-        way = route((n,), char, inner, False)
+        way = route((n,), char, inner, several(x.size // n, char))
         way.run(address(x), 0, address(out), 0, x.size // (n * inner), factors, workers)
         return
     source, factors, target = x.transpose(order), factors.transpose(order), out.transpose(order)
@@ -116,7 +116,7 @@ def _filter_batch(source: Array, factors: Array, target: Array, d: int, workers:
         step = math.prod(source.shape[-d:]) * host.NUMBERS[source.dtype.char]
     sizes, lengths = source.shape[:-d], source.shape[-d:]
     count = math.prod(sizes)
-    way = route(lengths, source.dtype.char, 1, count < host.lanes(host.REAL[source.dtype.char]))
+    way = route(lengths, source.dtype.char, 1, several(count, source.dtype.char))
     places = address(source), step, address(target), target_step
     if math.prod(factors.shape[:-d]) == 1:
         way.run(*places, count, factors.reshape(factors.shape[-d:]), workers)

@@ -10,11 +10,11 @@ import numpy as np
 
 from spectralops._cpu.vector import fields as f
 from spectralops._cpu.vector import host, jobs, kernels, prepared, tables, workspace
-from spectralops._cpu.vector.choice import LONG, split
+from spectralops._cpu.vector.choice import LONG, is_spread, split
 from spectralops._cpu.vector.large import is_large, large
 from spectralops._cpu.vector.sum_jobs import beginnings
 
-__all__ = ["Route", "route"]
+__all__ = ["Route", "route", "several"]
 
 # Filters of one axis that a route knows again by their content.
 FILTERS_KEPT = 2
@@ -42,20 +42,25 @@ class Route(Protocol):
 
 
 @lru_cache(maxsize=256)
-def route(lengths: tuple[int, ...], char: str, inner: int, few: bool) -> Route:
+def route(lengths: tuple[int, ...], char: str, inner: int, count: int) -> Route:
     """The way for transforms of these lengths and dtype character.
 
-    `inner` is the number of neighbouring columns that one axis is filtered along, 1 along rows; `few` says whether
-    there are fewer transforms than lanes.
+    `inner` is the number of neighbouring columns that one axis is filtered along, 1 along rows; `count` that of
+    transforms, of which more than lanes are all the same (:func:`several`).
     """
     dtype, is_complex = host.REAL[char], host.NUMBERS[char] == 2
     if len(lengths) > 1:
         return Images(lengths, dtype, is_complex)
-    n = lengths[0]
-    group = 2 * n * host.vector_bytes()
-    if inner == 1 and n >= LONG and (few or group > LONG_BYTES) and min(split(n, host.lanes(dtype))) > 1:
+    n, lanes = lengths[0], host.lanes(dtype)
+    far = n >= LONG and 2 * n * host.vector_bytes() > LONG_BYTES and min(split(n, lanes)) > 1
+    if inner == 1 and (far or is_spread(n, count, lanes, not is_complex)):
         return Spread(n, dtype, is_complex)
     return Lines(n, inner, dtype, is_complex)
+
+
+def several(count: int, char: str) -> int:
+    """So many transforms as far as a route depends on it."""
+    return min(count, host.lanes(host.REAL[char]))
 
 
 class Lines:
