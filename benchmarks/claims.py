@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import statistics
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,13 +79,20 @@ def checked(case: Case) -> tuple[Setup, dict[str, float]]:
     return setup, errors
 
 
-def judge(claim: Claim, rounds: int, seconds: float = BUDGET) -> tuple[list[Verdict], dict[str, float]]:
-    """Check all contestants, call them in turn, and compare: verdicts, and relative errors by contestant."""
+def judge(
+    claim: Claim, rounds: int, seconds: float = BUDGET, shared: bool = False
+) -> tuple[list[Verdict], dict[str, float]]:
+    """Check all contestants, call them in turn, and compare: verdicts, and relative errors by contestant.
+
+    On a `shared` machine processor time is compared, of single threads alone.
+    """
     setup, errors = checked(claim.case)
-    wanted = {name for ratio in claim.ratios for name in (ratio.ours, *ratio.against)} & set(setup.contestants)
-    times = measure({name: setup.contestants[name] for name in setup.contestants if name in wanted}, rounds, seconds)
+    ratios = [ratio for ratio in claim.ratios if not shared or setup.contestants[ratio.ours].threads == 1]
+    wanted = {name for ratio in ratios for name in (ratio.ours, *ratio.against)} & set(setup.contestants)
+    chosen = {name: setup.contestants[name] for name in setup.contestants if name in wanted}
+    times = measure(chosen, rounds, seconds, time.process_time if shared else time.perf_counter)
     verdicts = []
-    for ratio in claim.ratios:
+    for ratio in ratios:
         present = [name for name in ratio.against if name in times]
         if not present or ratio.ours not in times:
             continue

@@ -41,12 +41,12 @@ def all_claims() -> list[Claim]:
     return [claim for name in modules for claim in getattr(importlib.import_module(name), "CLAIMS", [])]
 
 
-def record(claim: Claim, rounds: int, seconds: float) -> Entry:
+def record(claim: Claim, rounds: int, seconds: float, shared: bool) -> Entry:
     """Measure one claim, print its rows and return them."""
     print(f"\n{claim}", flush=True)
     entry: Entry = {"group": claim.case.group, "case": claim.case.name}
     try:
-        verdicts, errors = judge(claim, rounds, seconds)
+        verdicts, errors = judge(claim, rounds, seconds, shared)
     except ArithmeticError as error:
         print(f"  WRONG {error}")
         return entry | {"wrong": str(error)}
@@ -58,7 +58,10 @@ def record(claim: Claim, rounds: int, seconds: float) -> Entry:
             f"{1e3 * verdict.seconds_against:.4g} ms{mark}",
             flush=True,
         )
-    return entry | {"errors": errors, "verdicts": [asdict(v) | {"reached": v.reached} for v in verdicts]}
+    clock = "processor" if shared else "wall"
+    return entry | {
+        "clock": clock, "errors": errors, "verdicts": [asdict(v) | {"reached": v.reached} for v in verdicts]
+    }  # fmt: skip
 
 
 def run_claims(options: argparse.Namespace, keep: Keep) -> bool:
@@ -68,7 +71,7 @@ def run_claims(options: argparse.Namespace, keep: Keep) -> bool:
         chosen = [claim for claim in chosen if claim.quick]
     entries = []
     for claim in chosen:
-        entries.append(record(claim, 3 if options.quick else options.rounds, options.seconds))
+        entries.append(record(claim, 3 if options.quick else options.rounds, options.seconds, options.shared))
         keep(entries)
     verdicts = [verdict for entry in entries for verdict in entry.get("verdicts", [])]
     short = [verdict for verdict in verdicts if not verdict["reached"]]
@@ -122,6 +125,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help="cases whose name contains every word")
     parser.add_argument("--rounds", type=int, default=21, help="timed calls of each contestant (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=20.0, help="the most for one case (default: %(default)s)")
+    parser.add_argument("--shared", action="store_true", help="processor time, of single threads: other work runs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write results, hardware, versions and commit")
     parser.add_argument("--add", action="store_true", help="keep what FILE holds of other cases")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="also draw the sweep")

@@ -18,6 +18,8 @@ __all__ = ["Case", "Contestant", "Result", "Setup", "contest", "measure", "optio
 # Seconds that the timed calls of one case may take together; slow cases get fewer rounds, but never fewer than three.
 BUDGET = 20.0
 
+Clock = Callable[[], float]
+
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
@@ -77,25 +79,27 @@ def relative_error(result: Any, expected: Any) -> float:
     return float(np.linalg.norm((array - expected).ravel()) / np.linalg.norm(expected.ravel()))
 
 
-def _time(contestant: Contestant) -> tuple[float, Any]:
+def _time(contestant: Contestant, clock: Clock = time.perf_counter) -> tuple[float, Any]:
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(contestant.threads)
-    start = time.perf_counter()
+    start = clock()
     result = contestant.call()
-    return time.perf_counter() - start, result
+    return clock() - start, result
 
 
-def measure(contestants: dict[str, Contestant], rounds: int, seconds: float = BUDGET) -> dict[str, list[float]]:
+def measure(
+    contestants: dict[str, Contestant], rounds: int, seconds: float = BUDGET, clock: Clock = time.perf_counter
+) -> dict[str, list[float]]:
     """Times of every contestant by round: each round calls all of them, starting one further on."""
     names = list(contestants)
-    one_round = sum(_time(contestants[name])[0] for name in names)
+    one_round = sum(_time(contestants[name], clock)[0] for name in names)
     rounds = max(3, min(rounds, int(seconds / max(one_round, 1e-9))))
     times: dict[str, list[float]] = {name: [] for name in names}
     for turn in range(rounds):
         for position in range(len(names)):
             name = names[(turn + position) % len(names)]
-            times[name].append(_time(contestants[name])[0])
+            times[name].append(_time(contestants[name], clock)[0])
     return times
 
 
