@@ -13,7 +13,7 @@ from spectralops._cpu.stencil.program import Program
 __all__ = ["emit_program"]
 
 # Rows that go through the inner loop together and share their loads, by the operations of a cell.
-TOGETHER = ((14, 4), (40, 2))
+TOGETHER = ((18, 4), (40, 2))
 
 
 def emit_program(e: Emitter, program: Program) -> None:
