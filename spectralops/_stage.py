@@ -122,8 +122,12 @@ class Stage:
         return self.library.cast(value, self.dtype) if weight.parts else value
 
     def array(self, field: Field) -> Any:
-        """An array coefficient in the dtype of the arithmetic."""
-        return self.library.cast(self.arrays[field.operand], self.dtype)
+        """An array coefficient in the dtype of the arithmetic, 0 outside the mask.
+
+        What it is there does not matter; were it NaN, so would be its product with a gradient of 0.
+        """
+        array = self.library.cast(self.arrays[field.operand], self.dtype)
+        return array if self.mask is None else self.library.where(self.mask, array, 0)
 
     def on_faces(self, field: Field, axis: int, factor: float) -> Any:
         """(value below + value above) * factor on the faces; beyond the ends the edge value goes on."""

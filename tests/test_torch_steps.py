@@ -54,6 +54,25 @@ def test_torch_replay_of_advection_is_the_step(scheme: str, form: str, kind: str
         torch.testing.assert_close(y.detach(), expected, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda u, k: st.diffusion_step(u, 1.5, 0.1, k, steps=2, mask=MASK),
+        lambda u, k: st.convection_step(
+            u, (k, k), 1.5, 0.1, scheme="weno5", form="flux", mask=MASK, on_unstable="ignore"
+        ),
+        lambda u, k: st.convection_step(u, (k, k), 1.5, 0.1, mask=MASK),
+    ],
+    ids=["diffusion", "flux", "advective"],
+)
+def test_torch_coefficients_that_are_nan_on_land_leave_gradients_alone(step: Any) -> None:
+    gradients = []
+    for land in (0.5, float("nan")):
+        u, k = U.clone().requires_grad_(), torch.where(MASK, NU, land).requires_grad_()
+        gradients.append(torch.autograd.grad((step(u, k)[..., MASK] ** 2).sum(), (u, k)))
+    torch.testing.assert_close(*gradients, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("integrator", ["euler", "rk2", "ssprk3", "rk4"])
 @pytest.mark.parametrize("bc", [so.Periodic(), WALLS, so.Hold(), so.Reflect()], ids=lambda bc: type(bc).__name__)
 def test_torch_replay_of_integrators_is_the_step(integrator: str, bc: Any) -> None:
