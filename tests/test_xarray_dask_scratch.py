@@ -243,6 +243,20 @@ def test_a_failure_is_kept_for_the_next_run(folder, monkeypatch) -> None:
     assert stores(folder) == []
 
 
+def test_another_version_begins_anew(folder, monkeypatch) -> None:
+    values = numbers(7, 11)
+    with dask.config.set({"spectralops.resume": True}):
+        old = turned(values)
+        old[:2].compute()
+        monkeypatch.setattr(scratch, "__version__", "0")
+        new = turned(values)
+        assert new.name != old.name
+        assert sum("-write" in str(key) for key in dict(new.__dask_graph__())) == 6
+        for y in (new, old):
+            np.testing.assert_array_equal(y.compute(), values)
+    assert stores(folder) == []
+
+
 def test_the_folder_is_dasks_unless_named(tmp_path) -> None:
     with dask.config.set({"spectralops.scratch": None, "temporary-directory": str(tmp_path / "daily")}):
         y = turned(numbers(7, 11))

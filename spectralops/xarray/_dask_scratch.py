@@ -25,6 +25,8 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
+from spectralops import __version__
+
 __all__ = ["Tiles", "cut", "exchanged"]
 
 # Of each axis, the blocks along it; of each block, the runs (start, stop) of points that it holds, one after the other.
@@ -281,7 +283,8 @@ def exchanged(x: Any, wanted: Tiles, held: Tiles | None = None) -> Any:
     from dask.highlevelgraph import HighLevelGraph
 
     held = cut(x.chunks) if held is None else held
-    token = tokenize(x.name, held, wanted)
+    # Another version may compute other values, which a run that goes on must not mix with its own.
+    token = tokenize(__version__, x.name, held, wanted)
     name = f"exchanged-{token}"
     path, kept = _folder(token)
     store = Exchange(str(path), held, wanted, x.dtype.name, x._meta, kept)
