@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from spectralops import _arrays
 from spectralops.xarray._grid import GridLayout, chosen_dims
 from spectralops.xarray._pint import with_units
 from spectralops.xarray._units import product
 
 __all__ = [
     "applied",
+    "check_library",
     "commensurable",
     "described",
     "each_variable",
@@ -125,7 +127,17 @@ def matched(op: str, x: xr.DataArray, other: Any, name: str) -> xr.DataArray:
     for dim in x.dims:
         if not same_points(x, other, dim):
             raise ValueError(f"{op}: {name} has other coordinates along {dim!r}, but must be on the same grid")
+    check_library(op, x, other, name)
     return other.transpose(*x.dims)
+
+
+def check_library(op: str, x: xr.DataArray, other: xr.DataArray, name: str) -> None:
+    """Raise TypeError if two arrays, or the blocks that they are computed from, are of different libraries."""
+    own, found = (_arrays.library_of(getattr(each.data, "_meta", each.data)) for each in (x, other))
+    if own and found and own != found:
+        raise TypeError(
+            f"{op}: {name} is a {found} array, but must be a {own} array like the field; move one of them explicitly"
+        )
 
 
 def same_points(x: xr.DataArray, other: xr.DataArray, dim: Hashable) -> bool:

@@ -1,4 +1,4 @@
-"""What is computed on the arrays inside: extension beyond the ends, filters along rows and meridians, derivatives.
+"""What is computed on the arrays inside: extension beyond the ends, filters along rows and meridians, convolution.
 
 Every kernel is a frozen value that can be called with one array, so that Dask can name it and send it elsewhere.
 """
@@ -19,17 +19,18 @@ from spectralops.xarray._grid import Axis, GridLayout
 
 __all__ = [
     "Convolution",
-    "Derivative",
     "Filter",
     "InverseLaplacian",
-    "Laplacian",
     "Smoothed",
-    "WindDerivative",
+    "beside",
     "convolved",
     "device_array",
     "extended",
+    "is_complex",
+    "present",
     "smoothed",
     "stored",
+    "window",
     "working",
 ]
 
@@ -54,7 +55,8 @@ def is_complex(x: Any) -> bool:
     return _arrays.dtype_name(x.dtype).startswith("complex")
 
 
-def _window(x: Any, number: int, start: int, stop: int) -> Any:
+def window(x: Any, number: int, start: int, stop: int) -> Any:
+    """Some places along one axis."""
     return x[(slice(None),) * number + (slice(start, stop), ...)]
 
 
@@ -71,7 +73,7 @@ def extended(x: Any, axis: Axis, layout: GridLayout, parity: int = 1) -> Any:
         assert layout.longitude_number is not None
         beyond = xp.roll(beyond, x.shape[layout.longitude_number] // 2, axis=layout.longitude_number)
         if layout.has_poles:
-            beyond = _window(beyond, axis.number, 1, axis.size - 1)
+            beyond = window(beyond, axis.number, 1, axis.size - 1)
     return xp.concat([x, beyond if parity == 1 else -beyond], axis=axis.number)
 
 
@@ -81,6 +83,19 @@ def device_array(values: np.ndarray[Any, Any], like: Any) -> Any:
     single = _arrays.dtype_name(like.dtype) in ("float32", "complex64")
     names = ("complex64", "complex128") if values.dtype.kind == "c" else ("float32", "float64")
     return xp.asarray(values, dtype=getattr(xp, names[0 if single else 1]), device=compat.device(like))
+
+
+def beside(x: Any, like: Any) -> Any:
+    """What was made on the host, as a mask of coordinates is, in the library and on the device of another array."""
+    if not isinstance(x, np.ndarray) or isinstance(like, np.ndarray):
+        return x
+    return compat.array_namespace(like).asarray(x, device=compat.device(like))
+
+
+def present(x: Any, mask: Any = None) -> Any:
+    """Where an array has values, and a mask is true."""
+    valid = ~compat.array_namespace(x).isnan(working(x))
+    return valid if mask is None else beside(mask, x) & valid
 
 
 def _row_wavenumbers(axis: Axis, layout: GridLayout, size: int, half: bool) -> np.ndarray[Any, Any]:
@@ -102,7 +117,7 @@ def smoothed(x: Any, layout: GridLayout, symbol: Any) -> Any:
             axes = tuple(axis.number for axis in layout.axes)
             y = spectral_filter(y, symbol, spacing=tuple(axis.spacing for axis in layout.axes), axes=axes)
         for axis in layout.axes:
-            y = _window(y, axis.number, 0, axis.size)
+            y = window(y, axis.number, 0, axis.size)
         return y
     y = x
     for axis in sorted(layout.axes, key=lambda axis: axis.kind != "longitude"):
@@ -111,7 +126,7 @@ def smoothed(x: Any, layout: GridLayout, symbol: Any) -> Any:
             wide = _rows(wide, axis, layout, symbol)
         else:
             wide = _lines(wide, axis, symbol)
-        y = _window(wide, axis.number, 0, axis.size)
+        y = window(wide, axis.number, 0, axis.size)
     return y
 
 
@@ -253,141 +268,6 @@ def convolved(x: Any, layout: GridLayout, values: np.ndarray[Any, Any]) -> Any:
     return convolve(y, device_array(upward, x), mode="valid", axes=sorted(axes))
 
 
-def along(x: Any, axis: Axis, layout: GridLayout, order: int, method: str, parity: int = 1) -> Any:
-    """Derivative along an axis with respect to its coordinate in its unit; of longitude as if at the equator."""
-    if method == "difference" and axis.edge == "mirror":
-        return _one_sided(x, _coordinate(axis), axis.number, order)
-    if not axis.regular:
-        return _uneven_over_poles(x, axis, layout, order, parity)
-    wide = extended(x, axis, layout, parity)
-    sign = -1.0 if axis.descending and order % 2 else 1.0
-    if method == "spectral":
-        wide = spectral_filter(wide, transfer.derivative(order), spacing=axis.spacing, axes=axis.number)
-    else:
-        xp = compat.array_namespace(x)
-        ahead, behind = xp.roll(wide, -1, axis=axis.number), xp.roll(wide, 1, axis=axis.number)
-        if order == 1:
-            wide = (ahead - behind) / (2 * axis.spacing)
-        else:
-            wide = (ahead - 2 * wide + behind) / axis.spacing**2
-    return sign * _window(wide, axis.number, 0, axis.size)
-
-
-def _coordinate(axis: Axis) -> np.ndarray[Any, Any]:
-    steps = -axis.spacing if axis.descending else axis.spacing
-    return np.asarray(axis.points) if axis.points else steps * np.arange(axis.size)
-
-
-def _uneven_over_poles(x: Any, axis: Axis, layout: GridLayout, order: int, parity: int) -> Any:
-    """Differences along uneven latitudes, whose neighbours at the ends lie on the other side of the pole."""
-    xp = compat.array_namespace(x)
-    assert layout.longitude_number is not None
-    turned = parity * xp.roll(x, x.shape[layout.longitude_number] // 2, axis=layout.longitude_number)
-    n = axis.size
-    first, last = _window(turned, axis.number, 0, 1), _window(turned, axis.number, n - 1, n)
-    points = _coordinate(axis)
-    pole = np.pi * layout.radius * np.sign(points[-1])
-    wide = np.concatenate([[-pole - points[0]], points, [pole - points[-1]]])
-    y = _one_sided(xp.concat([first, x, last], axis=axis.number), wide, axis.number, order)
-    return _window(y, axis.number, 1, n + 1)
-
-
-def _one_sided(x: Any, points: np.ndarray[Any, Any], number: int, order: int) -> Any:
-    """Derivative of the parabola through each point and its neighbours; at an end, through the last three."""
-    n = points.size
-    first = np.clip(np.arange(n) - 1, 0, n - 3)
-    a, b, c = points[first], points[first + 1], points[first + 2]
-    if order == 1:
-        weight_a, weight_c = (2 * points - b - c) / ((a - b) * (a - c)), (2 * points - a - b) / ((c - a) * (c - b))
-    else:
-        weight_a, weight_c = 2 / ((a - b) * (a - c)), 2 / ((c - a) * (c - b))
-    xp = compat.array_namespace(x)
-    shape = [1] * x.ndim
-    shape[number] = n
-    values = [xp.take(x, xp.asarray(first + k, device=compat.device(x)), axis=number) for k in range(3)]
-    # All weights add up to zero: in differences, a large constant costs no digits.
-    low, high = values[0] - values[1], values[2] - values[1]
-    return device_array(weight_a.reshape(shape), x) * low + device_array(weight_c.reshape(shape), x) * high
-
-
-def over_cosine(x: Any, layout: GridLayout, latitude: Axis | None, method: str, parity: int) -> Any:
-    """Divide by cos(latitude); at a pole, where both vanish, the slopes, and NaN where there is no other side.
-
-    `parity` is how x itself continues over the pole.
-    """
-    xp = compat.array_namespace(x)
-    cosines = np.asarray(layout.cosines())
-    pole = cosines < 1e-9
-    y = x / device_array(np.where(pole, 1.0, cosines), x)
-    if not pole.any():
-        return y
-    limit: Any = np.nan
-    if latitude is not None:
-        slope = along(x, latitude, layout, 1, method, parity) * layout.radius
-        assert layout.latitude_number is not None
-        sines = layout.along(layout.latitude_number, np.sin(np.deg2rad(layout.latitudes)))
-        limit = slope / device_array(np.where(pole, -sines, 1.0), x)
-    return xp.where(xp.asarray(pole, device=compat.device(x)), limit, y)
-
-
-@dataclass(frozen=True, slots=True)
-class Derivative:
-    """First or second derivative along one axis; `latitude` is the axis over the poles, if there is one."""
-
-    layout: GridLayout
-    latitude: Axis | None
-    order: int
-    method: str
-
-    def __call__(self, x: Any) -> Any:
-        work = working(x)
-        axis = self.layout.axes[0]
-        y = along(work, axis, self.layout, self.order, self.method)
-        if axis.kind == "longitude":
-            if self.order == 1:
-                y = over_cosine(y, self.layout, self.latitude, "spectral", 1)
-            else:
-                cosines = np.asarray(self.layout.cosines())
-                squared = np.where(cosines < 1e-9, np.nan, cosines**2)
-                y = y / device_array(squared, work)
-        return stored(y, x)
-
-
-@dataclass(frozen=True, slots=True)
-class Laplacian:
-    """Sum of second derivatives, on the sphere with its metric; `methods` has one word per axis."""
-
-    layout: GridLayout
-    methods: tuple[str, ...]
-
-    def __call__(self, x: Any) -> Any:
-        work = working(x)
-        xp = compat.array_namespace(work)
-        y: Any = 0.0
-        meridional: Any = None
-        cosines = np.asarray(self.layout.cosines()) if self.layout.spherical and self.layout.latitudes else np.ones(())
-        pole = cosines < 1e-9
-        for axis, method in zip(self.layout.axes, self.methods, strict=True):
-            second = along(work, axis, self.layout, 2, method)
-            if axis.kind == "longitude":
-                second = second / device_array(np.where(pole, 1.0, cosines**2), work)
-            elif axis.kind == "latitude":
-                meridional = second
-                tangents = np.where(
-                    pole, 0.0, np.tan(np.deg2rad(self.layout.along(axis.number, self.layout.latitudes)))
-                )
-                slope = along(work, axis, self.layout, 1, method)
-                second = second - device_array(tangents / self.layout.radius, work) * slope
-            y = y + second
-        if pole.any():
-            limit: Any = np.nan
-            # At a pole all meridians' second derivatives have half of the Laplacian as their mean.
-            if meridional is not None and any(axis.edge == "pole" for axis in self.layout.axes):
-                limit = 2 * xp.mean(meridional, axis=self.layout.longitude_number, keepdims=True)
-            y = xp.where(xp.asarray(pole, device=compat.device(work)), limit, y)
-        return stored(y, x)
-
-
 @dataclass(frozen=True, slots=True)
 class InverseLaplacian:
     """The field of zero mean whose Laplacian is the array less its mean."""
@@ -400,36 +280,3 @@ class InverseLaplacian:
     def through(self, x: Any, smooth: Callable[[Any, GridLayout, Any], Any]) -> Any:
         """The same with another way to apply transfer functions, as for lazy arrays."""
         return stored(smooth(working(x), self.layout, transfer.inverse_laplacian()), x)
-
-
-@dataclass(frozen=True, slots=True)
-class WindDerivative:
-    """Vorticity or divergence of a vector field with components along the two axes (first y, then x)."""
-
-    layout: GridLayout
-    methods: tuple[str, str]
-    divergence: bool
-
-    def __call__(self, u: Any, v: Any) -> Any:
-        # In 16 bits if both are.
-        like = u if _arrays.dtype_name(v.dtype) == "float16" else v
-        return stored(self._derived(working(u), working(v)), like)
-
-    def _derived(self, u: Any, v: Any) -> Any:
-        y, x = self.layout.axes
-        in_y, in_x = self.methods
-        across, upward = (u, v) if self.divergence else (v, u)
-        sign = 1.0 if self.divergence else -1.0
-        if not self.layout.spherical:
-            return along(across, x, self.layout, 1, in_x) + sign * along(upward, y, self.layout, 1, in_y)
-        xp = compat.array_namespace(u)
-        cosines = np.asarray(self.layout.cosines())
-        rows = along(upward * device_array(cosines, u), y, self.layout, 1, in_y)
-        total = along(across, x, self.layout, 1, in_x) + sign * rows
-        over = y if y.edge == "pole" else None
-        result = over_cosine(total, self.layout, over, in_y, -1)
-        pole = cosines < 1e-9
-        if pole.any() and over is not None:
-            mean = xp.mean(result, axis=x.number, keepdims=True)
-            result = xp.where(xp.asarray(pole, device=compat.device(u)), mean, result)
-        return result

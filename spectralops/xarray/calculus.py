@@ -11,8 +11,9 @@ import xarray as xr
 from spectralops import _checks
 from spectralops.errors import UnsupportedError
 from spectralops.xarray._apply import applied, commensurable, described, each_variable, matched, regular
+from spectralops.xarray._derivatives import Derivative, Laplacian, WindDerivative
 from spectralops.xarray._grid import EARTH_RADIUS, Axis, Dims, Edges, GridLayout, grid_layout
-from spectralops.xarray._kernels import Derivative, InverseLaplacian, Laplacian, WindDerivative
+from spectralops.xarray._kernels import InverseLaplacian
 from spectralops.xarray._pint import bare, dressed, in_units
 from spectralops.xarray._sphere import SphereInverse
 

@@ -17,7 +17,7 @@ from spectralops.filters import Metric, diffusion_filter, plan_diffusion_filter
 from spectralops.xarray._apply import applied, each_variable, regular, same_points
 from spectralops.xarray._cells import Rows
 from spectralops.xarray._grid import EARTH_RADIUS, Axis, Dims, Edges, GridLayout, grid_layout
-from spectralops.xarray._kernels import device_array, stored, working
+from spectralops.xarray._kernels import beside, device_array, present, stored, working
 from spectralops.xarray._units import measured
 
 __all__ = ["cell_area", "check_cells", "diffuse", "sea_mask"]
@@ -251,10 +251,9 @@ class Diffusion:
         return diffusion_filter(work, self.scale, spacing, **options)
 
     def _sea(self, x: Any, mask: Any) -> Any:
-        if not self.skipna:
-            return mask
-        valid = ~compat.array_namespace(x).isnan(x)
-        return valid if mask is None else mask & valid
+        if self.skipna:
+            return present(x, mask)
+        return None if mask is None else beside(mask, x)
 
     def _spacing(self) -> tuple[float, ...]:
         """Of the plane; on the sphere one whose spectrum holds that of the cells' Laplacian by Gershgorin's theorem."""

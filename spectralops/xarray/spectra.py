@@ -131,6 +131,9 @@ def _spectrum(op: str, x: xr.DataArray, layout: GridLayout, unit: str, options: 
     new = ["wavenumber"] if options["isotropic"] else [_name(axis) for axis in layout.axes]
     frequencies = [np.asarray(each, dtype=np.float64) for each in grid.frequencies]
     orders = [np.argsort(each, kind="stable") for each in frequencies]
+    dtype = grid.power.dtype
+    # Blocks stay of the library that they are of.
+    lazy = {} if x.chunks is None else {"meta": upward.data._meta.astype(dtype)}
     power = xr.apply_ufunc(
         _power,
         upward,
@@ -138,8 +141,8 @@ def _spectrum(op: str, x: xr.DataArray, layout: GridLayout, unit: str, options: 
         output_core_dims=[new],
         kwargs={"options": dict(options), "orders": orders},
         dask="parallelized",
-        output_dtypes=[grid.power.dtype],
-        dask_gufunc_kwargs={"output_sizes": {name: len(order) for name, order in zip(new, orders, strict=True)}},
+        output_dtypes=None if lazy else [dtype],
+        dask_gufunc_kwargs={"output_sizes": {name: len(order) for name, order in zip(new, orders, strict=True)}} | lazy,
         exclude_dims=set(names),
         keep_attrs=True,
     )
