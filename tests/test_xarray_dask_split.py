@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 
+import elsewhere
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -266,17 +267,37 @@ def test_progress_is_told_by_dask(capsys) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("memory", [AMPLE, SOME], ids=["whole", "slabs"])
-@pytest.mark.parametrize("name", ["lowpass", "diffuse", "convolve", "derivative"])
-def test_chunks_of_cupy_stay_on_the_device(name, memory) -> None:
+@pytest.mark.parametrize("kind", ["eager", "whole", "slabs"])
+@pytest.mark.parametrize("name", [*SAME, *(f"{name}-holes" for name in HOLED)])
+def test_arrays_of_cupy_stay_on_the_device(name, kind) -> None:
     import cupy
     import dask.array as da
 
-    x = field()
-    on_device = x.copy(data=da.from_array(cupy.asarray(x.values), chunks=(2, 5, 8), asarray=False))
-    with dask.config.set({"spectralops.memory": memory}):
-        y = SAME[name](on_device)
-    assert isinstance(y.data._meta, cupy.ndarray)
-    result = y.data.compute()
+    call = {**SAME, **{f"{each}-holes": HOLED[each] for each in HOLED}}[name]
+    x = field(nan=0.05 if "holes" in name else 0.0)
+    data = cupy.asarray(x.values)
+    if kind != "eager":
+        data = da.from_array(data, chunks=(2, 5, 8), asarray=False)
+    with dask.config.set({"spectralops.memory": SOME if kind == "slabs" else AMPLE}):
+        result = call(x.copy(data=data)).data
+    if kind != "eager":
+        assert isinstance(result._meta, cupy.ndarray)
+        result = result.compute()
     assert isinstance(result, cupy.ndarray)
-    np.testing.assert_allclose(result.get(), SAME[name](x), rtol=1e-12, atol=1e-12 * float(abs(SAME[name](x)).max()))
+    expected = call(x)
+    np.testing.assert_allclose(result.get(), expected, rtol=1e-12, atol=1e-12 * float(abs(expected).max()))
+
+
+@pytest.mark.parametrize("name", [*SAME, *(f"{name}-holes" for name in HOLED)])
+def test_blocks_of_another_library_never_meet_numpys(name) -> None:
+    """What runs on a device for CuPy's, without one."""
+    import dask.array as da
+
+    call = {**SAME, **{f"{each}-holes": HOLED[each] for each in HOLED}}[name]
+    x = field(nan=0.05 if "holes" in name else 0.0)
+    meta = elsewhere.Array(np.empty((0, 0, 0)))
+    y = lazily(call, x.copy(data=da.from_array(elsewhere.Array(x.values), (2, 5, 8), asarray=False, meta=meta)), SOME)
+    assert type(y.data._meta) is elsewhere.Array
+    result, expected = y.data.compute(), call(x)
+    assert type(result) is elsewhere.Array
+    np.testing.assert_allclose(result.values, expected, rtol=1e-12, atol=1e-12 * float(abs(expected).max()))

@@ -10,7 +10,7 @@ import numpy as np
 
 from spectralops.xarray._grid import GridLayout
 
-__all__ = ["Rows"]
+__all__ = ["Band", "Rows"]
 
 Array = np.ndarray[Any, Any]
 # Rows beyond each end that a value at a face looks at.
@@ -35,7 +35,7 @@ class Rows:
 
     @property
     def rows(self) -> int:
-        return self._axis(self.y).size
+        return int(self._axis(self.y).size)
 
     @property
     def columns(self) -> int:
@@ -59,6 +59,11 @@ class Rows:
     def over(self) -> bool:
         """Whether columns go on over the poles."""
         return bool(self._axis(self.y).edge == "pole")
+
+    @property
+    def true(self) -> slice:
+        """Rows that are as they are in the grid: all."""
+        return slice(None)
 
     @property
     def caps(self) -> bool:
@@ -107,6 +112,16 @@ class Rows:
         widths = self.layout.radius * self.step * np.cos(self.faces())
         return np.asarray(np.where(widths < 1e-9 * np.max(widths), 0.0, widths))
 
+    def passages(self) -> tuple[Array, Array]:
+        """What velocities along rows and across them are multiplied by, at the faces, to be air that passes.
+
+        With these lengths of faces, air crosses u dt / dx cells, as the points see it.
+        """
+        along, across = self.areas() / self.distances()[1], self.widths()
+        if self.caps:
+            along[[0, -1]] = 0.0
+        return along, across
+
     def distances(self) -> tuple[Array, Array]:
         """Of neighbouring points: across rows, at all faces but the ends, and along them."""
         if not self.layout.spherical:
@@ -140,3 +155,70 @@ class Rows:
         here = middle + left * own * (2 * a + b) / (c + b) - right * beyond * (c + 2 * d) / (b + c)
         after = -right * beyond * (2 * b + c) / (d + c)
         return np.stack([before, here, after], axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Some neighbouring rows of a grid that does not wrap across them; ends that are not the grid's are walls.
+
+    It answers what is asked of :class:`Rows`. Where one end is over a pole both are said to be: what happens at an end
+    that is none of the grid's is wrong anyway, as far as steps look.
+    """
+
+    whole: Rows
+    start: int
+    stop: int
+
+    @property
+    def y(self) -> int:
+        return self.whole.y
+
+    @property
+    def x(self) -> int:
+        return self.whole.x
+
+    @property
+    def rows(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def columns(self) -> int:
+        return self.whole.columns
+
+    @property
+    def wraps(self) -> tuple[bool, bool]:
+        return False, self.whole.wraps[1]
+
+    @property
+    def signs(self) -> tuple[float, float]:
+        return self.whole.signs
+
+    @property
+    def over(self) -> bool:
+        return self.whole.over and self._at_end
+
+    @property
+    def caps(self) -> bool:
+        return self.whole.caps and self._at_end
+
+    @property
+    def _at_end(self) -> bool:
+        return self.start == 0 or self.stop == self.whole.rows
+
+    @property
+    def true(self) -> slice:
+        """Rows at which no end is wrong that is none of the grid's."""
+        return slice(int(self.start > 0), self.rows - int(self.stop < self.whole.rows))
+
+    def areas(self) -> Array:
+        return self.whole.areas()[self.start : self.stop]
+
+    def widths(self) -> Array:
+        return self.whole.widths()[self.start : self.stop + 1]
+
+    def passages(self) -> tuple[Array, Array]:
+        along, across = self.whole.passages()
+        return along[self.start : self.stop], across[self.start : self.stop + 1]
+
+    def weights(self) -> Array:
+        return self.whole.weights()[self.start : self.stop + 1]

@@ -8,11 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from spectralops.xarray._dask_slabs import blockwise, by_files, is_split, moved, passed, whole_chunks
+from spectralops.xarray._cells import Band, Rows
+from spectralops.xarray._dask_slabs import blockwise, by_files, fits, is_split, moved, passed, whole_chunks
 from spectralops.xarray._grid import GridLayout
-from spectralops.xarray._kernels import Convolution, Filter, InverseLaplacian, convolved
+from spectralops.xarray._kernels import Convolution, Filter, InverseLaplacian, convolved, present, stored, working
+from spectralops.xarray._transport import Transport
 
 __all__ = ["overlapped", "split", "whole"]
+
+# Arrays of the field's size that a task of steps holds at a time: winds, fluxes, means, masses, bounds, openings.
+HELD_BY_STEPS = 16
+# How much shorter than a block what two neighbours have in common should be, where steps can be parted.
+COMMON = 4
 
 
 def split(kernel: Any, arrays: list[Any], layout: GridLayout, dtype: Any) -> Any:
@@ -27,6 +34,8 @@ def split(kernel: Any, arrays: list[Any], layout: GridLayout, dtype: Any) -> Any
         y = kernel.through(x, _convolved)
     elif hasattr(kernel, "overlapped"):
         y = kernel.overlapped(*arrays, apply=overlapped, rows=blockwise)
+    elif isinstance(kernel, Transport):
+        y = _stepped(kernel, arrays, layout, dtype)
     else:
         y = blockwise(kernel, arrays, layout.whole, dtype)
     return moved(y, x.chunks, files=False)
@@ -35,6 +44,52 @@ def split(kernel: Any, arrays: list[Any], layout: GridLayout, dtype: Any) -> Any
 def whole(x: Any, numbers: tuple[int, ...]) -> Any:
     """A Dask array in one piece along some axes, by way of files if it is too large for one task."""
     return moved(x, whole_chunks(x, numbers), by_files(x, numbers)) if is_split(x, numbers) else x
+
+
+def _stepped(kernel: Transport, arrays: list[Any], layout: GridLayout, dtype: Any) -> Any:
+    """Steps of a tracer on bands of whole rows that overlap as far as the steps look, a few steps at a time.
+
+    Rows are whole, since along them air may pass any number of cells, and bounds are then those of the row. Where
+    neighbours would have to exchange their rows more than once, a field that a task can take is one block.
+    """
+    import dask.array as da
+
+    x, reach, steps = arrays[0], kernel.reach, kernel.steps
+    along, across = (kernel.rows.x,), kernel.rows.y
+    if reach is None or not steps or 0 in x.shape:
+        return blockwise(kernel, arrays, layout.whole, dtype)
+    chunks = whole_chunks(x, along, HELD_BY_STEPS)
+    at_once = steps if len(chunks[across]) == 1 else max(1, max(chunks[across]) // (COMMON * reach))
+    if at_once < steps and fits(x, layout.whole, HELD_BY_STEPS):
+        return blockwise(kernel, arrays, layout.whole, dtype)
+    files = by_files(x, along)
+    x, *others = (moved(each, chunks, files) for each in arrays)
+    if kernel.skipna:
+        place = 2 * len(kernel.times)
+        mask = others[place : place + int(kernel.masked)]
+        sea = da.map_blocks(present, x, *mask, dtype=bool, meta=x._meta.astype(bool))
+        others[place : place + int(kernel.masked)] = [sea]
+        kernel = replace(kernel, skipna=False, masked=True)
+    y = working(x)
+    for first in range(0, steps, at_once):
+        some = replace(kernel, first=first, steps=min(at_once, steps - first))
+        y = overlapped(_OnBand(some), [y, *others], reach * some.steps, {across: False}, y.dtype)
+    return moved(stored(y, x), arrays[0].chunks, files)
+
+
+@dataclass(frozen=True, slots=True)
+class _OnBand:
+    """Steps on the rows of a block."""
+
+    kernel: Transport
+
+    def __call__(self, *arrays: Any, places: Mapping[int, np.ndarray[Any, Any]]) -> Any:
+        kernel, rows = self.kernel, self.kernel.rows
+        if rows.y in places:
+            assert isinstance(rows, Rows)
+            band = places[rows.y]
+            kernel = replace(kernel, rows=Band(rows, int(band[0]), int(band[-1]) + 1))
+        return kernel(*arrays)
 
 
 def overlapped(

@@ -39,9 +39,9 @@ def is_split(x: Any, numbers: tuple[int, ...]) -> bool:
     return any(x.numblocks[number] > 1 for number in numbers)
 
 
-def fits(x: Any, numbers: tuple[int, ...]) -> bool:
-    """Whether a task can take an array in one piece along some axes, in its blocks along the others."""
-    return HELD * _largest(x, numbers) <= budget()
+def fits(x: Any, numbers: tuple[int, ...], held: int = HELD) -> bool:
+    """Whether a task can take so many arrays in one piece along some axes, in the blocks of x along the others."""
+    return held * _largest(x, numbers) <= budget()
 
 
 def by_files(x: Any, numbers: tuple[int, ...]) -> bool:
@@ -55,11 +55,11 @@ def _largest(x: Any, numbers: tuple[int, ...]) -> int:
     return math.prod(sizes) * int(x.dtype.itemsize)
 
 
-def whole_chunks(x: Any, numbers: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+def whole_chunks(x: Any, numbers: tuple[int, ...], held: int = HELD) -> tuple[tuple[int, ...], ...]:
     """Chunks that are whole along some axes, and along the others those of x, or smaller where a task needs it."""
-    if fits(x, numbers):
+    if fits(x, numbers, held):
         return tuple((n,) if number in numbers else x.chunks[number] for number, n in enumerate(x.shape))
-    tiles = _tiles(x, numbers, x.dtype.itemsize, ())
+    tiles = _tiles(x, numbers, held * x.dtype.itemsize, ())
     return tuple(tuple(sum(b - a for a, b in runs) for runs in blocks) for blocks in tiles)
 
 
@@ -70,25 +70,29 @@ def moved(x: Any, chunks: tuple[tuple[int, ...], ...], files: bool) -> Any:
     return exchanged(x, cut(chunks)) if files else x.rechunk(chunks, method="tasks")
 
 
-def blockwise(kernel: Any, arrays: list[Any], numbers: tuple[int, ...], dtype: Any) -> Any:
+def blockwise(kernel: Any, arrays: list[Any], numbers: tuple[int, ...], dtype: Any, held: int = HELD) -> Any:
     """A kernel on blocks that are whole along some axes; the result has the chunks of the first array."""
     import dask.array as da
 
     x = arrays[0]
-    files, chunks = by_files(x, numbers), whole_chunks(x, numbers)
+    files, chunks = by_files(x, numbers), whole_chunks(x, numbers, held)
     blocks = [moved(each, chunks, files) for each in arrays]
     return moved(da.map_blocks(kernel, *blocks, dtype=dtype, meta=x._meta.astype(dtype)), x.chunks, files)
 
 
 def passed(x: Any, layout: GridLayout, symbol: Any) -> Any:
     """:func:`smoothed` of a lazy array that is split along filtered axes."""
-    if fits(x, layout.whole) or (len(layout.whole) == 1 and not by_files(x, layout.whole)) or 0 in x.shape:
-        return blockwise(Smoothed(layout, symbol), [x], layout.whole, x.dtype)
+    # Nothing is extended where all axes wrap: there are x, a spectrum, what becomes of it, and the result.
+    most = HELD - int(all(_ratio(axis) == 1 for axis in layout.axes))
+    if fits(x, layout.whole, most) or (len(layout.whole) == 1 and not by_files(x, layout.whole)) or 0 in x.shape:
+        return blockwise(Smoothed(layout, symbol), [x], layout.whole, x.dtype, most)
     import dask.array as da
 
     y, held = x, None
     for step in _passes(x.dtype, layout, symbol):
-        tiles = _tiles(y, step.numbers, step.bytes_each, tuple(axis.number for axis in layout.axes), step.opposite)
+        tiles = _tiles(
+            y, step.numbers, HELD * step.bytes_each, tuple(axis.number for axis in layout.axes), step.opposite
+        )
         y = exchanged(y, tiles, held)
         size = step.size or y.shape[step.axis]
         chunks = tuple((size,) if number == step.axis else each for number, each in enumerate(y.chunks))
@@ -238,9 +242,10 @@ def _tiles(
 ) -> Tiles:
     """Slabs that are whole along some axes and small enough for a task: cut along the first axes first, but `later`.
 
-    Along the axis of `opposite` meridians each slab has those half a circle away, too.
+    A task takes `bytes_each` for each point. Along the axis of `opposite` meridians each slab has those half a circle
+    away, too.
     """
-    limit = max(1, budget() // (HELD * bytes_each))
+    limit = max(1, budget() // bytes_each)
     sizes = list(x.shape)
     others = [number for number in range(x.ndim) if number not in numbers]
     for number in sorted(others, key=lambda number: (number in later, number)):

@@ -9,7 +9,7 @@ import numpy as np
 
 from spectralops._compiler import unavailable
 from spectralops.errors import UnsupportedError
-from spectralops.xarray._cells import Rows
+from spectralops.xarray._cells import Band, Rows
 from spectralops.xarray._kernels import device_array
 from spectralops.xarray._sweeps import Sweeps, part
 from spectralops.xarray._tridiagonal import Cyclic, Tridiagonal
@@ -59,7 +59,7 @@ def _sweeps(plain: Sweeps, like: Any) -> Any:
 class Motion:
     """A step of means by fluxes: half a sweep along rows, one across, half along, of second order in time."""
 
-    def __init__(self, rows: Rows, winds: Winds, limiter: int, flux: bool, like: Any) -> None:
+    def __init__(self, rows: Rows | Band, winds: Winds, limiter: int, flux: bool, like: Any) -> None:
         xp = compat.array_namespace(like)
         along, across = winds.open_parts(like)
         self.flux, self.turns = flux, rows.wraps[0]

@@ -8,9 +8,10 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
+from spectralops._remap import LIMITERS
 from spectralops.errors import StabilityError
-from spectralops.xarray._cells import Rows
-from spectralops.xarray._kernels import device_array, stored, working
+from spectralops.xarray._cells import Band, Rows
+from spectralops.xarray._kernels import beside, device_array, present, stored, working
 from spectralops.xarray._motion import OP, Motion, Spread
 from spectralops.xarray._sweeps import part
 from spectralops.xarray._winds import Fluxes, Winds, at_poles, laid
@@ -24,7 +25,7 @@ class Transport:
 
     Attributes
     ----------
-    rows : Rows
+    rows : Rows or Band
         The cells.
     dt : float
         Step [s].
@@ -42,9 +43,11 @@ class Transport:
         Seconds from the beginning to each pair of winds; one 0.0 for steady ones.
     skipna, masked, forced : bool
         Whether NaN are land, and whether a mask and a source are among the arrays.
+    first : int
+        Number of steps that the field has already been through.
     """
 
-    rows: Rows
+    rows: Rows | Band
     dt: float
     steps: int
     limiter: int
@@ -55,6 +58,19 @@ class Transport:
     skipna: bool
     masked: bool
     forced: bool
+    first: int = 0
+
+    @property
+    def reach(self) -> int | None:
+        """How many rows away a value matters within a step; None where that is all of them.
+
+        Both sweeps along rows look at neighbours for bounds, the one across them four cells far: for the flux into the
+        next cell, whose parabola begins with a cubic. Poisson's equation and implicit diffusion couple all rows, and on
+        a plane that wraps across them a flux takes any number of cells.
+        """
+        if self.nondivergent or self.diffusivity or self.rows.wraps[0]:
+            return None
+        return 6 if self.limiter == LIMITERS.index("monotone") else 4
 
     @property
     def first_alone(self) -> bool:
@@ -73,16 +89,20 @@ class Transport:
         fluxes = [
             winds.fluxes(*pair) for pair in zip(arrays[0 : 2 * levels : 2], arrays[1 : 2 * levels : 2], strict=True)
         ]
-        source = self._laid(xp.astype(arrays[-1], work.dtype, copy=False)) if self.forced else None
+        source = xp.astype(beside(self._laid(arrays[-1]), x), work.dtype, copy=False) if self.forced else None
         for each in fluxes:
             self._check(each)
         q = self._laid(work)
         state = q if sea is None else xp.where(sea, q, 0.0)
-        state = at_poles(state, self.rows)
+        # After a step a pole has one value, of which a mean would change the last bit.
+        state = state if self.first else at_poles(state, self.rows)
         motion = Motion(self.rows, winds, self.limiter, self.flux, q)
-        spread = Spread(self.rows, winds, self.diffusivity * self.dt, q) if self.diffusivity else None
+        spread = None
+        if self.diffusivity:
+            assert isinstance(self.rows, Rows)
+            spread = Spread(self.rows, winds, self.diffusivity * self.dt, q)
         now: Fluxes | None = None
-        for step in range(self.steps):
+        for step in range(self.first, self.first + self.steps):
             if source is not None:
                 state = state + 0.5 * self.dt * source
             if now is None or levels > 1:
@@ -118,7 +138,8 @@ class Transport:
         if 0 in out.shape:
             return np.inf
         xp = compat.array_namespace(out)
-        fastest = float(xp.max(out / device_array(self.rows.areas()[:, None], out)))
+        share = out / device_array(self.rows.areas()[:, None], out)
+        fastest = float(xp.max(share[:, self.rows.true, :]))
         if np.isnan(fastest):
             raise ValueError(
                 f"{OP}: winds have NaN at sea, but must have none; fill them, or name the land by mask or skipna"
@@ -137,10 +158,9 @@ class Transport:
     def _sea(self, x: Any, mask: Any) -> Any:
         """Where the tracer is, of (fields, rows, columns), or None where that is everywhere; poles are one cell."""
         xp = compat.array_namespace(x)
-        sea: Any = None if mask is None else self._laid(mask)
+        sea: Any = None if mask is None else beside(self._laid(mask), x)
         if self.skipna:
-            valid = ~xp.isnan(self._laid(working(x)))
-            sea = valid if sea is None else sea & valid
+            sea = present(self._laid(x), sea)
         if sea is None or not self.rows.caps:
             return sea
         low, high = (xp.all(part(sea, -2, k, k + 1 or None), axis=-1, keepdims=True) for k in (0, -1))

@@ -9,7 +9,7 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
-from spectralops.xarray._cells import Rows
+from spectralops.xarray._cells import Band, Rows
 from spectralops.xarray._kernels import device_array
 from spectralops.xarray._sweeps import part
 from spectralops.xarray._tridiagonal import Tridiagonal
@@ -24,7 +24,7 @@ class Fluxes:
     along: Any
     across: Any
 
-    def outflow(self, rows: Rows) -> Any:
+    def outflow(self, rows: Rows | Band) -> Any:
         """What leaves each cell: along rows the net of both faces, across them of each face."""
         xp = compat.array_namespace(self.along)
         net = self.along - xp.roll(self.along, 1, axis=-1)
@@ -42,7 +42,7 @@ class Fluxes:
         )
 
 
-def laid(x: Any, rows: Rows) -> Any:
+def laid(x: Any, rows: Rows | Band) -> Any:
     """An array as (fields, rows, columns); one field where all are the same memory."""
     others = [n for n in range(x.ndim) if n not in (rows.y, rows.x)]
     if isinstance(x, np.ndarray) and others and all(x.strides[n] == 0 or x.shape[n] == 1 for n in others) and x.size:
@@ -52,7 +52,7 @@ def laid(x: Any, rows: Rows) -> Any:
     return xp.reshape(moved, (math.prod(moved.shape[:-2]), *moved.shape[-2:]))
 
 
-def at_poles(q: Any, rows: Rows) -> Any:
+def at_poles(q: Any, rows: Rows | Band) -> Any:
     """The same value all along a pole: the mean."""
     if not rows.caps:
         return q
@@ -65,7 +65,7 @@ def at_poles(q: Any, rows: Rows) -> Any:
 class Winds:
     """From winds at points to fluxes through the faces between them."""
 
-    def __init__(self, rows: Rows, sea: Any, nondivergent: bool, dtype: Any) -> None:
+    def __init__(self, rows: Rows | Band, sea: Any, nondivergent: bool, dtype: Any) -> None:
         self.rows, self.sea, self.nondivergent, self.dtype = rows, sea, nondivergent, dtype
 
     def openings(self) -> tuple[Any, Any]:
@@ -94,11 +94,9 @@ class Winds:
         xp = compat.array_namespace(u)
         u, v = (xp.astype(laid(each, self.rows), self.dtype, copy=False) for each in (u, v))
         sign_y, sign_x = self.rows.signs
-        # With these lengths of faces, air crosses u dt / dx cells, as the points see it.
-        heights, widths = sign_x * self.rows.areas() / self.rows.distances()[1], sign_y * self.rows.widths()
-        if self.rows.caps:
-            heights[[0, -1]] = 0.0
-        along = 0.5 * (u + xp.roll(u, -1, axis=-1)) * device_array(heights[:, None], u)
+        along_rows, widths = self.rows.passages()
+        widths = sign_y * widths
+        along = 0.5 * (u + xp.roll(u, -1, axis=-1)) * device_array(sign_x * along_rows[:, None], u)
         mean = 0.5 * (v + xp.roll(v, 1, axis=-2))
         if not self.rows.wraps[0]:
             mean = xp.concat([mean, part(mean, -2, 0, 1)], axis=-2)
@@ -107,7 +105,10 @@ class Winds:
         across = mean * device_array(widths[:, None], v)
         opens = [xp.asarray(each, device=compat.device(u)) for each in self.openings()]
         fluxes = Fluxes(*(xp.where(face, each, 0.0) for face, each in zip(opens, (along, across), strict=True)))
-        return Projection(self.rows).without_divergence(fluxes) if self.nondivergent else fluxes
+        if not self.nondivergent:
+            return fluxes
+        assert isinstance(self.rows, Rows)
+        return Projection(self.rows).without_divergence(fluxes)
 
 
 class Projection:

@@ -13,7 +13,7 @@ import xarray as xr
 from spectralops import _arrays, _checks
 from spectralops._remap import LIMITERS
 from spectralops.errors import UnsupportedError
-from spectralops.xarray._apply import applied, each_variable, regular, same_points
+from spectralops.xarray._apply import applied, check_library, each_variable, regular, same_points
 from spectralops.xarray._cells import Rows
 from spectralops.xarray._grid import EARTH_RADIUS, Dims, Edges, GridLayout, grid_layout, kind_of
 from spectralops.xarray._motion import OP
@@ -287,11 +287,12 @@ def _on_grid(x: xr.DataArray, other: xr.DataArray, name: str) -> xr.DataArray:
             )
         if not same_points(x, other, dim):
             raise ValueError(f"{OP}: {name} has other coordinates along {dim!r}, but must be on the grid of x")
+    check_library(OP, x, other, name)
     bare = other.drop_vars([each for each in other.coords if each not in other.dims])
     return bare.broadcast_like(x).transpose(*x.dims)
 
 
 def _source(x: xr.DataArray, source: Any) -> xr.DataArray:
-    if not isinstance(source, xr.DataArray):
-        source = xr.DataArray(_checks.number(OP, "source", source))
-    return _on_grid(x, source, "source")
+    if isinstance(source, xr.DataArray):
+        return _on_grid(x, source, "source")
+    return xr.DataArray(_checks.number(OP, "source", source)).broadcast_like(x)
