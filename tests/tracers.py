@@ -49,3 +49,24 @@ def noise(rng, lat):
     pole = abs(lat) > 89.99
     x[pole] = x[pole].mean("lon")
     return x
+
+
+def bell(like, radius=1 / 3, smooth=False):
+    """The cosine bell of Williamson et al. (1992), eq. 79, with height 1; or one without a kink at its foot."""
+    lam, phi = np.deg2rad(like.lon), np.deg2rad(like.lat)
+    r = np.arccos(np.clip(np.cos(phi) * np.cos(lam - 3 * math.pi / 2), -1, 1))
+    height = (
+        np.exp(-5 * (1 - np.cos(r))) if smooth else xr.where(r < radius, 0.5 * (1 + np.cos(math.pi * r / radius)), 0)
+    )
+    return height.transpose(*like.dims)
+
+
+def integral(x, part=slice(None)):
+    return float((x * sx.cell_area(x))[..., part].sum())
+
+
+def norms(found, expected):
+    """l1, l2 and l-infinity errors: Williamson et al. (1992), eqs. 82 to 84."""
+    e = found - expected
+    l1 = integral(abs(e)) / integral(abs(expected))
+    return l1, math.sqrt(integral(e**2) / integral(expected**2)), float(abs(e).max() / abs(expected).max())
