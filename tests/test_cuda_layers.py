@@ -7,12 +7,13 @@ from typing import Any
 
 import cuda_on_host
 import numpy as np
+import nvrtc
 import pytest
 from cuda_on_host import BACKEND, backend
 
 import spectralops as so
 from spectralops._arrays import ArraySpec
-from spectralops._cuda import few, launch, planes, pruned, spectral_conv
+from spectralops._cuda import few, launch, module, planes, pruned, spectral_conv
 from spectralops._cuda.pruned import OUT, SPACE
 
 H200 = launch.Device(0, 132, 227 * 1024)
@@ -55,6 +56,19 @@ def test_few_wavenumbers_of_long_lines(host, rng, size: int, kept: int, threads:
 )
 def test_what_has_not_few_wavenumbers(size: int, kept: int, itemsize: int) -> None:
     assert few.few_geometry(size, kept, itemsize) is None
+
+
+@pytest.mark.skipif(not nvrtc.available(), reason="NVRTC is not installed: pip install nvidia-cuda-nvrtc")
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize("stored", ["float", "bfloat16_t"])
+def test_few_wavenumbers_compile_without_spills(stored: str, arch: str) -> None:
+    names = []
+    for which in ("few_forward", "few_inverse"):
+        kernel = few.few_kernel(which, (stored, "float"), few.Few(8192, 128), 16, 64, ())
+        names.append(kernel.name)
+    options = (*module.OPTIONS, launch.index_option(32))
+    made = nvrtc.compile_text(module.assemble("few.cu"), tuple(names), arch, options)
+    assert [made.resources[made.names[name]][1] for name in names] == [0, 0]
 
 
 def test_few_wavenumbers_to_another_grid_and_back(host, rng) -> None:
@@ -125,6 +139,17 @@ def program(shape: tuple[int, ...], dtype: str, modes: tuple[int, ...], **option
     weight = ArraySpec((shape[1], shape[1], *modes), "complex64")
     plan = so.plan_spectral_conv(shape, dtype, weight, device="cuda", **options)
     return spectral_conv.Convolution(plan, np, H200)
+
+
+@pytest.mark.parametrize(
+    ("shape", "modes", "sliced"),
+    [((16384, 64, 128), (64,), True), ((1024, 64, 128), (64,), False), ((64, 128, 256, 256), (64, 64), True)],
+    ids=str,
+)
+def test_slices_are_announced(shape: tuple[int, ...], modes: tuple[int, ...], sliced: bool) -> None:
+    weight = ArraySpec((shape[1], shape[1], *modes), "complex64")
+    told = so.plan_spectral_conv(shape, "complex64", weight, device="cuda").explain()
+    assert ("kept wavenumbers alone lie between; for a part of the batch at a time\n" in told) == sliced
 
 
 def test_scratch_memory_is_that_of_a_slice() -> None:

@@ -48,6 +48,8 @@ __all__ = [
     "X",
     "Pruned",
     "Side",
+    "at_once",
+    "between",
     "both",
     "mix_kernel",
     "ready",
@@ -124,6 +126,19 @@ def slices(count: int, nbytes: int) -> int:
     return -(-count // min(count, -(-count * nbytes // SLICE_BYTES)))
 
 
+def between(plan: AnyPlan, side: Side, images: int) -> list[int]:
+    """Complex numbers of the arrays between the transforms along the last, the middle and the first axis."""
+    sizes, modes = side.sizes, plan.modes
+    # A window of 2 m columns for a pair of rows takes as much as m columns for each of them.
+    all_of_them = [images * math.prod(sizes[:axis]) * math.prod(modes[axis:]) for axis in range(len(sizes) - 1, 0, -1)]
+    return all_of_them if side.plane is None else [0, *all_of_them[1:]]
+
+
+def at_once(plan: AnyPlan, side: Side, images: int) -> int:
+    """Images whose spectra between two axes are there at a time."""
+    return slices(images, sum(between(plan, side, 1)) * 2 * itemsize_of(plan))
+
+
 class Pruned:
     """The program of a plan: launches, scratch memory and twiddle factors."""
 
@@ -166,31 +181,19 @@ class Pruned:
     def make_room(self, images: tuple[int, ...]) -> None:
         """The arrays between the transforms along the last, the middle and the first axis, for so many on each side."""
         counts = [
-            self.between(side, self._at_once(side, count)) for side, count in zip(self.sides, images, strict=True)
+            between(self.plan, side, at_once(self.plan, side, count))
+            for side, count in zip(self.sides, images, strict=True)
         ]
         self.arrays = [self.scratch(max(each)) for each in zip(*counts, strict=True)]
-
-    def between(self, side: Side, images: int) -> list[int]:
-        """Complex numbers of these arrays."""
-        sizes, modes = side.sizes, self.plan.modes
-        # A window of 2 m columns for a pair of rows takes as much as m columns for each of them.
-        all_of_them = [
-            images * math.prod(sizes[:axis]) * math.prod(modes[axis:]) for axis in range(len(sizes) - 1, 0, -1)
-        ]
-        return all_of_them if side.plane is None else [0, *all_of_them[1:]]
-
-    def _at_once(self, side: Side, images: int) -> int:
-        """Images whose spectra between two axes are there at a time."""
-        return slices(images, sum(self.between(side, 1)) * 2 * self.itemsize)
 
     def transforms(self, number: int, field: Address, spectrum: Address, images: int, *, after: bool) -> None:
         """From the field through the arrays in between to the kept spectrum; back on the side after the mixing."""
         side = self.sides[number]
         image, kept = math.prod(side.sizes) * self.value_bytes, math.prod(self.plan.modes) * 2 * self.itemsize
-        at_once = self._at_once(side, images)
-        for first in range(0, images, at_once):
+        step = at_once(self.plan, side, images)
+        for first in range(0, images, step):
             outer, inner = field.plus(first * image), spectrum.plus(first * kept)
-            self._slice(number, [outer, *self.arrays, inner], min(at_once, images - first), after)
+            self._slice(number, [outer, *self.arrays, inner], min(step, images - first), after)
 
     def _slice(self, number: int, arrays: list[Address], images: int, after: bool) -> None:
         """The same for images whose arrays in between are there at once."""

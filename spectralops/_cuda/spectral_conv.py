@@ -12,11 +12,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spectralops._cuda import launch
-from spectralops._cuda.geometry import SHARED_BYTES, namespace, present_shared_bytes, required, usable, words
+from spectralops._cuda.geometry import (
+    SHARED_BYTES,
+    itemsize_of,
+    namespace,
+    present_shared_bytes,
+    required,
+    usable,
+    words,
+)
 from spectralops._cuda.launch import Kernel
 from spectralops._cuda.mixing import MIX, mix_kernel
 from spectralops._cuda.program import Address, address
-from spectralops._cuda.pruned import OUT, SECOND, Pruned, Side, X, both, ready, side, slices
+from spectralops._cuda.pruned import OUT, SECOND, Pruned, Side, X, at_once, between, both, ready, side, slices
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral_conv import SpectralConvPlan
@@ -36,6 +44,16 @@ def _sides(plan: SpectralConvPlan, shared_bytes: int = SHARED_BYTES) -> tuple[Si
     return both(before, after)
 
 
+def _samples_at_once(plan: SpectralConvPlan, sides: tuple[Side, ...]) -> int:
+    """Of how many samples there are spectra at a time: of all of them where weights are too many to be read again."""
+    modes, point = math.prod(plan.modes), 2 * itemsize_of(plan)
+    weights = plan.channels[0] * (1 if plan.depthwise else plan.channels[1]) * modes
+    if weights * point > CACHED_WEIGHT_BYTES:
+        return plan.batch
+    each = zip(plan.channels, sides, strict=True)
+    return slices(plan.batch, sum(count * (modes + sum(between(plan, side, 1))) for count, side in each) * point)
+
+
 def refusal(plan: SpectralConvPlan) -> str:
     """Why the kernels do not run this plan, in words; nothing if they do."""
     sides = _sides(plan, present_shared_bytes())
@@ -44,12 +62,16 @@ def refusal(plan: SpectralConvPlan) -> str:
 
 def algorithm(plan: SpectralConvPlan) -> str:
     """How this plan runs, in words."""
-    before, after = required(plan, _sides(plan, present_shared_bytes()))
+    before, after = sides = required(plan, _sides(plan, present_shared_bytes()))
+    samples = _samples_at_once(plan, sides)
+    sliced = samples < plan.batch or any(
+        at_once(plan, each, samples * count) < samples * count for count, each in zip(plan.channels, sides, strict=True)
+    )
     count = sum(len(each.lines) - (each.plane is not None) for each in (before, after)) + 1
     return (
         f"{count} kernels: pruned transforms along the axes (radices {words(before.lines)}), one "
         f"product per wavenumber over the channels, pruned inverse transforms (radices {words(after.lines)}); kept "
-        "wavenumbers alone lie between"
+        f"wavenumbers alone lie between{'; for a part of the batch at a time' * sliced}"
     )
 
 
@@ -78,7 +100,7 @@ class Convolution(Pruned):
         super().__init__(plan, required(plan, _sides(plan, device.shared_bytes)), xp, device)
         modes = math.prod(plan.modes)
         read, written = plan.channels
-        samples = self._samples(plan, modes)
+        samples = _samples_at_once(plan, self.sides)
         images = [math.prod(each.sizes) * self.value_bytes for each in self.sides]
         # The spectrum of x lies in the result where there is room: nobody reads it any more when the result is written.
         too_small = read * modes * 2 * self.itemsize > written * images[1]
@@ -93,16 +115,6 @@ class Convolution(Pruned):
             self.transforms(0, Address(X, first * read * images[0]), spectrum, count * read, after=False)
             self._mix(plan, count, spectrum, mixed, modes)
             self.transforms(1, target, mixed, count * written, after=True)
-
-    def _samples(self, plan: SpectralConvPlan, modes: int) -> int:
-        """Of how many samples there are spectra at a time: all of them where weights are too many to be read again."""
-        weights = plan.channels[0] * (1 if plan.depthwise else plan.channels[1]) * modes
-        if weights * 2 * self.itemsize > CACHED_WEIGHT_BYTES:
-            return plan.batch
-        numbers = sum(
-            count * (modes + sum(self.between(each, 1))) for count, each in zip(plan.channels, self.sides, strict=True)
-        )
-        return slices(plan.batch, numbers * 2 * self.itemsize)
 
     def _mix(self, plan: SpectralConvPlan, samples: int, kept: Address, mixed: Address, modes: int) -> None:
         read, written = plan.channels
