@@ -120,7 +120,7 @@ LARGE = (16, 64, 224, 224)
 
 @pytest.mark.parametrize(
     ("kernel", "groups", "method"),
-    [(3, 64, "direct"), (7, 64, "direct"), (15, 64, "tiles"), (31, 64, "tiles"), (7, 1, "tiles")],
+    [(3, 64, "direct"), (7, 64, "direct"), (15, 64, "tiles"), (31, 64, "fft"), (7, 1, "tiles")],
 )
 def test_the_cost_model_chooses(kernel: int, groups: int, method: str) -> None:
     plan = layer_plan(LARGE, (64, 64 // groups, kernel, kernel), padding="same", groups=groups)
@@ -130,19 +130,24 @@ def test_the_cost_model_chooses(kernel: int, groups: int, method: str) -> None:
 
 
 def test_explain_says_how_kernels_run() -> None:
-    tiles = layer_plan(LARGE, (64, 1, 31, 31), padding="same", groups=64).explain()
-    assert (
-        "lengths 144x144, chosen by 'auto': overlap-save; a NaN reaches the two tiles of its image that share" in tiles
+    tiles = layer_plan(LARGE, (64, 1, 15, 15), padding="same", groups=64).explain()
+    assert "lengths 128x128, chosen by 'auto': overlap-save; a NaN reaches the tiles that contain it\n" in tiles
+    how = (
+        "spectra of the kernels; tiles forward, product and inverse in one, neighbouring columns as one complex column"
     )
-    how = "spectra of the kernels; tiles forward, product and inverse in one, two tiles of an image as one complex one"
-    assert f"runs: 2 kernels: {how}; radices 12*12 x 12*12\n" in tiles
+    assert f"runs: 2 kernels: {how}; radices 8*16 x 8*16\n" in tiles
+    strided = layer_plan(LARGE, (64, 1, 15, 15), padding=7, groups=64, stride=2, method="tiles").explain()
+    assert "asked for: overlap-save; a NaN reaches the two tiles of its image that share a transform\n" in strided
+    assert "tiles forward, product and inverse in one, two tiles of an image as one complex one; radices" in strided
     dense = layer_plan((2, 8, 64, 64), (8, 8, 9, 9), method="tiles").explain()
-    assert "runs: 4 kernels: spectra of the weights, tiles forward, sums over channels, tiles back, two tiles" in dense
+    assert (
+        "runs: 4 kernels: spectra of the weights, tiles forward, sums over channels, tiles back, neighbouring" in dense
+    )
     assert "one result a thread" in layer_plan((1, 1, 9, 9), (1, 1, 3, 3), stride=2).explain()
     assert "32 results a thread" in layer_plan((1, 1, 9, 9), (1, 1, 3, 3)).explain()
     assert "8 results for each of several channels a thread" in layer_plan((1, 2, 9, 9), (1, 2, 3, 3)).explain()
     long = signal_plan((4, 8192), (8192,), mode="same", boundary="wrap", axes=-1, method="fft").explain()
-    assert "product and inverse in one, neighbours as one complex number; radices 16*16*16\n" in long
+    assert "product and inverse in one, neighbours as one complex number; radices 16*4*8*8\n" in long
     complex_lines = signal_plan((4, 4000), (50,), "complex64", method="tiles").explain()
     assert "two tiles of" not in complex_lines.split("runs: ")[1]
 
@@ -152,15 +157,15 @@ def test_explain_says_how_kernels_run() -> None:
     [
         (lambda **o: signal_plan((2, 3, 4, 5), (2, 2, 2, 2), **o), "kernels take 1 to 3 axes, not 4"),
         (
-            lambda **o: signal_plan((4096, 4096), (255, 255), mode="same", **o),
+            lambda **o: signal_plan((4096, 4096), (255, 255), "complex64", mode="same", **o),
             "no tile of the kernel's size fits a block, and direct sums would take longer than cuFFT",
         ),
         (
-            lambda **o: signal_plan((400, 400), (3, 3), method="fft", **o),
+            lambda **o: signal_plan((400, 400), (3, 3), "complex64", method="fft", **o),
             "one tile for everything does not fit a block",
         ),
         (
-            lambda **o: signal_plan((400, 400), (200, 200), method="tiles", **o),
+            lambda **o: signal_plan((400, 400), (200, 200), "complex64", method="tiles", **o),
             "a tile of the kernel's size does not fit a block",
         ),
         (
@@ -168,7 +173,7 @@ def test_explain_says_how_kernels_run() -> None:
             "method 'fft' has kernels for one or two axes",
         ),
         (
-            lambda **o: layer_plan((1, 1, 400, 400), (1, 1, 3, 3), method="fft", **o),
+            lambda **o: layer_plan((1, 2, 400, 400), (1, 2, 3, 3), method="fft", **o),
             "one tile for everything does not fit",
         ),
     ],
@@ -194,20 +199,23 @@ def test_plans_that_name_cupy_are_passed_over_for_no_reason() -> None:
 def test_a_device_of_less_shared_memory_gets_smaller_tiles() -> None:
     def sums(shared: int) -> DeviceSums:
         return DeviceSums(
-            (31, 31), (31, 31), (224, 224), (1, 1), 1024, 64, 1024, 1, 1, (False, False), 1, (0, 0), shared
-        )
+            (31, 31), (31, 31), (224, 224), (1, 1), 1024, 64, 1024, 1, 1, (True, False), 1, (0, 0), (224, 224),
+            (239, 239), True, shared,
+        )  # fmt: skip
 
     large = {cost.method: cost for cost in sums(227 * 1024).costs()}["tiles"]
     small = {cost.method: cost for cost in sums(99 * 1024).costs()}["tiles"]
-    assert large.lengths == (144, 144)
+    assert large.lengths == (105, 256)
     assert math.prod(small.lengths) * 8 < 99 * 1024
     assert large.seconds < small.seconds
 
 
 def test_a_tile_that_does_not_fit_the_device_is_refused() -> None:
-    plan = layer_plan(LARGE, (64, 1, 31, 31), padding="same", groups=64)
+    plan = so.plan_fft_conv2d(
+        LARGE, "complex64", ArraySpec((64, 1, 31, 31), "float32"), padding="same", groups=64, device="cuda"
+    )
     message = (
-        r"^fft_conv2d: a tile of 144 x 144 takes 169152 bytes of shared memory, but must take at most 1024; plan on"
+        r"^fft_conv2d: a tile of 105 x 256 takes 218520 bytes of shared memory, but must take at most 1024; plan on"
     )
     with pytest.raises(UnsupportedError, match=message):
         convolution.Prepared(plan, launch.Device(0, 4, 1024), np)
@@ -216,7 +224,7 @@ def test_a_tile_that_does_not_fit_the_device_is_refused() -> None:
 def test_a_circular_convolution_of_a_good_length_needs_no_overlap() -> None:
     plan = signal_plan((8, 1024), (1024,), mode="same", boundary="wrap", axes=-1, method="fft")
     assert plan.lengths == (1024,)
-    assert signal_plan((8, 1024), (1024,), mode="same", axes=-1, method="fft").lengths == (2048,)
+    assert signal_plan((8, 1024), (1024,), mode="same", axes=-1, method="fft").lengths == (1536,)
     assert signal_plan((8, 1024), (1024,), mode="full", boundary="wrap", axes=-1, method="fft").lengths != (1024,)
 
 
@@ -347,30 +355,11 @@ def test_sums_over_channels_slice_by_slice(host, rng, monkeypatch: pytest.Monkey
 
 
 @on_host
-@pytest.mark.parametrize(
-    ("n", "k", "options"),
-    [(24, 7, {"mode": "same", "boundary": "wrap"}), (30, 30, {"mode": "same"}), (51, 20, {"fillvalue": 1.5})],
-    ids=["periodic", "zeros", "fill"],
-)
-@pytest.mark.parametrize("half", [False, True], ids=["whole", "half"])
-def test_one_real_line_also_as_half_as_many_complex_numbers(
-    host, rng, n: int, k: int, options: dict[str, Any], half: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(convolution_tiles, "LEAST_HALF", 2 if half else 10**9)
-    convolution._prepared.clear()
-    x, w = rng.standard_normal((3, n)), rng.standard_normal((3, k))
-    found = so.convolve(x, w, method="fft", axes=-1, backend=BACKEND, **options)
-    assert {kernel.name.partition("_")[0] for kernel in host.launched} == {"half" if half else "line"}
-    assert_close(found, reference(so.convolve, x, w, axes=-1, **options), 10 * EPS["float64"])
-    convolution._prepared.clear()
-
-
-@on_host
 def test_a_layer_of_small_images(host, rng) -> None:
     x, weight, bias = (rng.standard_normal(shape).astype(np.float32) for shape in ((2, 3, 10, 11), (3, 1, 3, 4), (3,)))
     options = {"groups": 3, "padding": "same", "epilogue": so.Epilogue(0.5, (1, 2, 3), "tanh")}
     found = so.fft_conv2d(x, weight, bias, method="fft", backend=BACKEND, **options)
-    assert [kernel.name.partition("<")[0] for kernel in host.launched] == ["tile_spectra", "tile_filter"]
+    assert [kernel.name.partition("<")[0] for kernel in host.launched] == ["pair_spectra", "pair_filter"]
     assert_close(found, reference(so.fft_conv2d, x, weight, bias, **options), 12 * EPS["float32"])
 
 

@@ -9,9 +9,11 @@ import numpy as np
 
 from spectralops._cuda import launch
 from spectralops._cuda.convolution_direct import direct, family
+from spectralops._cuda.convolution_packed import Layout, layout_of, packed
+from spectralops._cuda.convolution_pairs import pair_geometry, paired
 from spectralops._cuda.convolution_problem import BIAS, SCALE, SHIFT, arrays, as_they_are, problem
-from spectralops._cuda.convolution_tiles import is_half, shape_of, tiled
-from spectralops._cuda.geometry import kept_on_device, namespace, required, usable
+from spectralops._cuda.convolution_tiles import Geometry, geometry, tiled, tiles_of
+from spectralops._cuda.geometry import itemsize_of, kept_on_device, namespace, required, usable
 from spectralops._cuda.launch import Runner
 from spectralops._cuda.program import Address, Program, address
 from spectralops.errors import UnsupportedError
@@ -61,22 +63,41 @@ SUMS = {
 }
 
 
+PACKED = {
+    1: "2 kernels: spectra of the kernels; lines forward, product and inverse in one, neighbours as one complex number",
+    2: "5 kernels: rows and columns of the kernels; rows forward, columns forward, product and inverse in one, rows "
+    "back, two rows as one complex row",
+}
+
+
+def _packed_layout(plan: AnyPlan, shared: int) -> Layout | Geometry:
+    """How packed images are transformed: by one block, or through memory between the axes."""
+    itemsize = itemsize_of(plan)
+    layout = pair_geometry(plan.lengths, itemsize, shared) or layout_of(plan.lengths, itemsize, shared)
+    if layout is None:
+        raise UnsupportedError(
+            f"{plan.op}: lines of {' x '.join(map(str, plan.lengths))} take more shared memory than a block's {shared} "
+            "bytes, but must fit; plan on the device"
+        )
+    return layout
+
+
 def algorithm(plan: AnyPlan) -> str:
     """How this plan runs, in words."""
     required(plan, refusal(plan) or None)
     task = problem(plan)
     if plan.method == "direct":
         return SUMS[family(task)]
-    each = shape_of(task, plan.lengths)
-    orders = " x ".join("*".join(map(str, order)) for order in each.orders)
+    layout = _packed_layout(plan, shared_bytes()) if plan.cost.packed else geometry(plan.lengths, task.itemsize)
+    if isinstance(layout, Layout):
+        return f"{PACKED[len(plan.lengths)]}; radices {layout.words}"
     pairs = "" if task.is_complex[0] else ", two tiles of an image as one complex one"
-    if is_half(task, plan.lengths):
-        pairs = ", neighbours as one complex number"
+    if plan.cost.packed:
+        pairs = ", neighbouring columns as one complex column"
+    how = "2 kernels: spectra of the kernels; tiles forward, product and inverse in one"
     if task.inputs > 1:
-        return (
-            f"4 kernels: spectra of the weights, tiles forward, sums over channels, tiles back{pairs}; radices {orders}"
-        )
-    return f"2 kernels: spectra of the kernels; tiles forward, product and inverse in one{pairs}; radices {orders}"
+        how = "4 kernels: spectra of the weights, tiles forward, sums over channels, tiles back"
+    return f"{how}{pairs}; radices {layout.words}"
 
 
 def convolve(plan: ConvolvePlan, x: Any, kernel: Any, *, out: Any, workers: int) -> None:
@@ -108,8 +129,8 @@ def _run(plan: AnyPlan, x: Any, kernel: Any, bias: Any, out: Any) -> None:
     runner = launch.runner(plan.op, out)
     ready = _ready(plan, runner, out)
     x, kernel = arrays(plan, ready.task, ready.as_they_are, x, kernel)
-    # Complex numbers are stored whole, which a view of real ones may not allow.
-    result = out if address(out) % out.itemsize == 0 else namespace(out).empty(out.shape, out.dtype)
+    x = usable(x, ready.alignment)
+    result = out if address(out) % ready.alignment == 0 else namespace(out).empty(out.shape, out.dtype)
     ready.run(runner, x, kernel, bias, result)
     if result is not out:
         out[...] = result
@@ -121,6 +142,9 @@ class Prepared:
     def __init__(self, plan: AnyPlan, device: launch.Device, xp: Any) -> None:
         required(plan, refusal(plan) or None)
         self.plan, self.task, self.as_they_are = plan, problem(plan), as_they_are(plan)
+        # Complex numbers and pairs are read and stored whole, which a view of single ones may not allow.
+        both = any(self.task.is_complex) or plan.cost.packed
+        self.alignment = self.task.stored_bytes * (2 if both else 1)
         self.program = Program()
         kind = np.dtype(f"f{self.task.itemsize}")
         self.factors: list[Any] = [None, None]
@@ -132,14 +156,22 @@ class Prepared:
         self.space_bytes = 0
         if plan.method == "direct":
             direct(self.program, self.task, options, inner)
+        elif plan.cost.packed:
+            layout, whole = _packed_layout(plan, device.shared_bytes), plan.method == "fft"
+            if isinstance(layout, Layout):
+                self.space_bytes, tables = packed(self.program, self.task, layout, whole, options, inner)
+            else:
+                tiling = paired(self.task, plan.lengths, layout, whole)
+                self.space_bytes, tables = tiled(self.program, self.task, tiling, device, options, inner)
         else:
-            each = shape_of(self.task, plan.lengths)
+            tiling = tiles_of(self.task, plan.lengths)
+            each = tiling.each
             if each.shared > device.shared_bytes:
                 raise UnsupportedError(
                     f"{plan.op}: a tile of {' x '.join(map(str, plan.lengths))} takes {each.shared} bytes of shared "
                     f"memory, but must take at most {device.shared_bytes}; plan on the device"
                 )
-            self.space_bytes, tables = tiled(self.program, self.task, plan.lengths, device, options, inner)
+            self.space_bytes, tables = tiled(self.program, self.task, tiling, device, options, inner)
         wide = np.dtype(f"c{2 * self.task.itemsize}")
         self.tables = kept_on_device([each.astype(wide) for each in tables], xp)
         self.slots = 1 + max(at.slot for step in self.program.steps for *_, at in step.addresses)

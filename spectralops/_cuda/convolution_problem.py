@@ -27,7 +27,7 @@ X, KERNEL, OUT, BIAS, SCALE, SHIFT, SPACE, TABLES = range(8)
 FINISH = np.dtype([(name, np.int64) for name in ("bias", "scale", "shift", "channels")])
 
 BEYOND = {
-    "zeros": "FILL", "reflect": "REFLECT", "replicate": "EDGE", "circular": "WRAP",
+    "zeros": "FILL", "reflect": "REFLECTED", "replicate": "NEAREST", "circular": "WRAP",
     "fill": "FILL", "wrap": "WRAP", "symm": "SYMMETRIC",
 }  # fmt: skip
 

@@ -15,13 +15,11 @@ import numpy as np
 
 from spectralops._cuda.convolution_problem import FINISH, KERNEL, OUT, SPACE, TABLES, Problem, X
 from spectralops._cuda.launch import Device, Kernel
-from spectralops._cuda.passes import unpacking_roots
 from spectralops._cuda.program import Address, Program
 from spectralops._cuda.pruned import ALIGNMENT, MIX, mix_kernel
 
-__all__ = ["Geometry", "geometry", "is_half", "radices", "shape_of", "table", "tiled"]
+__all__ = ["Family", "Geometry", "geometry", "radices", "table", "threads_of", "tiled", "tiles_of"]
 
-FILE = "conv_tiles.cu"
 PAIRS = ("size", "before", "step", "tiles", "stride", "out")
 TILE = np.dtype(
     [(name, np.int64, 2) for name in PAIRS]
@@ -43,8 +41,6 @@ RADICES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 18)
 RESIDENT = {4: 1024, 8: 384}
 # Spectra of a slice of the tiles of a convolution over channels.
 SPACE_BYTES = 768 * 2**20
-# Shorter lines are quicker as complex ones without imaginary part than packed and told apart.
-LEAST_HALF = 4096
 # What a block takes of shared memory beyond its own.
 RESERVED_BYTES = 1024
 MULTIPROCESSOR_BYTES = 228 * 1024
@@ -92,6 +88,11 @@ class Geometry:
         return math.prod(map(math.prod, self.orders))
 
     @property
+    def words(self) -> str:
+        """The radices, for explain()."""
+        return " x ".join("*".join(map(str, order)) for order in self.orders)
+
+    @property
     def template(self) -> str:
         """Template arguments after the types."""
         types = ", ".join(f"Radices<{', '.join(map(str, order))}>" for order in self.orders)
@@ -108,7 +109,7 @@ def geometry(lengths: tuple[int, ...], itemsize: int) -> Geometry:
     shared = (rows * (columns | 1) + sum(len(table(order)) for order in orders)) * 2 * itemsize
     fitting = max(1, MULTIPROCESSOR_BYTES // (shared + RESERVED_BYTES))
     passes = [(rows * columns // r, r) for order in orders for r in order]
-    threads = _threads(passes, RESIDENT[itemsize] // fitting)
+    threads = threads_of(passes, RESIDENT[itemsize] // fitting)
     return Geometry(orders, threads, max(1, min(fitting, RESIDENT[itemsize] // threads)), 1, shared)
 
 
@@ -118,11 +119,11 @@ def _line_geometry(n: int, itemsize: int) -> Geometry:
     lines = max(1, min(8, 2048 // n))
     shared = lines * pitch * 2 * itemsize
     fitting = max(1, MULTIPROCESSOR_BYTES // (shared + RESERVED_BYTES))
-    threads = _threads([(lines * n // r, r) for r in order], max(128, RESIDENT[itemsize] // fitting))
+    threads = threads_of([(lines * n // r, r) for r in order], max(128, RESIDENT[itemsize] // fitting))
     return Geometry((order,), threads, 1, lines, shared)
 
 
-def _threads(passes: list[tuple[int, int]], aim: int) -> int:
+def threads_of(passes: list[tuple[int, int]], aim: int) -> int:
     """Threads that the butterflies of all passes keep busy; `passes`: their number and their radix."""
     most = max(64, min(aim, 896) // 32 * 32)
 
@@ -133,43 +134,60 @@ def _threads(passes: list[tuple[int, int]], aim: int) -> int:
     return min(range(max(32, most // 2 // 32 * 32), most + 1, 32), key=cost)
 
 
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Kernels that transform tiles: their file and names, what a block does, and how tiles lie in images.
+
+    `step` and `tiles` are results of a tile and tiles along each axis, `together` how many tiles share a transform of
+    `modes` complex numbers, `scale` what makes products of two come back right, and `types` the template arguments
+    before those of `each` for every kernel. Tiles begin `shift` columns before they need to.
+    """
+
+    file: str
+    name: str
+    each: Geometry
+    step: tuple[int, ...]
+    tiles: tuple[int, ...]
+    together: int
+    modes: int
+    scale: float
+    types: dict[str, str]
+    shift: int = 0
+
+
+def tiles_of(task: Problem, lengths: tuple[int, ...]) -> Family:
+    """Complex tiles, or two real ones as one; a transform as long as a period goes round by itself."""
+    each = geometry(lengths, task.itemsize)
+    tiles = tuple(
+        1 if p == period else -(-n // (p - k + 1))
+        for n, p, k, period in zip(task.dense, lengths, task.extent, task.period, strict=True)
+    )
+    step = tuple(-(-n // t) for n, t in zip(task.dense, tiles, strict=True))
+    number, plane = task.number(task.is_complex[0]), len(lengths) == 2
+    stored = f"{task.activation}, {'true' if task.dense != task.out else 'false'}, {step[-1]}"
+    types = {
+        "spectra": task.number(task.is_complex[1]),
+        "filter": f"{number}, {task.beyond}, {stored}" if plane else f"{number}, {task.beyond}",
+        "forward": f"{number}, {task.beyond}",
+        "inverse": f"{number}, {stored}",
+    }
+    together = 1 if task.is_complex[0] else 2
+    name = "tile" if plane else "line"
+    return Family("conv_tiles.cu", name, each, step, tiles, together, each.points, 1 / each.points, types)
+
+
 def tiled(
     program: Program,
     task: Problem,
-    lengths: tuple[int, ...],
+    family: Family,
     device: Device,
     options: tuple[str, ...],
     inner: dict[int, Address],
 ) -> tuple[int, list[np.ndarray[Any, Any]]]:
     """Append the launches; give back the bytes of scratch memory and the twiddle factors that they need."""
-    builder = _Builder(program, task, lengths, options, inner)
+    builder = _Builder(program, task, family, options, inner)
     space = builder.channels(device) if task.inputs > 1 else builder.planes()
-    return space, builder.factors()
-
-
-def tiles_of(task: Problem, lengths: tuple[int, ...]) -> tuple[int, ...]:
-    """Number of tiles along each axis; a transform as long as a period goes round by itself."""
-    return tuple(
-        1 if p == period else -(-n // (p - k + 1))
-        for n, p, k, period in zip(task.dense, lengths, task.extent, task.period, strict=True)
-    )
-
-
-def is_half(task: Problem, lengths: tuple[int, ...]) -> bool:
-    """Whether a real line of one tile is transformed as half as many complex numbers."""
-    return (
-        len(lengths) == 1
-        and not any(task.is_complex)
-        and tiles_of(task, lengths) == (1,)
-        and lengths[0] % 2 == 0
-        and lengths[0] >= LEAST_HALF
-        and bool(radices(lengths[0] // 2, 2))
-    )
-
-
-def shape_of(task: Problem, lengths: tuple[int, ...]) -> Geometry:
-    """The geometry of a problem's transforms."""
-    return geometry((lengths[0] // 2,) if is_half(task, lengths) else lengths, task.itemsize)
+    return space, [table(order) for order in family.each.orders]
 
 
 class _Builder:
@@ -179,21 +197,16 @@ class _Builder:
         self,
         program: Program,
         task: Problem,
-        lengths: tuple[int, ...],
+        family: Family,
         options: tuple[str, ...],
         inner: dict[int, Address],
     ) -> None:
-        self.program, self.task, self.options, self.inner = program, task, options, inner
-        self.each, d = shape_of(task, lengths), len(lengths)
-        self.tiles = tiles_of(task, lengths)
-        self.step = tuple(-(-n // t) for n, t in zip(task.dense, self.tiles, strict=True))
-        self.together = 1 if task.is_complex[0] else 2
-        self.transforms = -(-math.prod(self.tiles) // self.together)
-        self.half = is_half(task, lengths)
-        self.family = "half" if self.half else "tile" if d == 2 else "line"
+        self.program, self.task, self.family, self.options, self.inner = program, task, family, options, inner
+        d = len(task.size)
+        self.transforms = -(-math.prod(family.tiles) // family.together)
         arguments = np.zeros(1, TILE)
         for name in PAIRS:
-            value = getattr(self if name in ("step", "tiles") else task, name)
+            value = getattr(family if name in ("step", "tiles") else task, name)
             arguments[name] = 0 if name == "before" else 1
             arguments[name][0, 2 - d :] = value
         for name, value in {
@@ -203,19 +216,18 @@ class _Builder:
         }.items():  # fmt: skip
             arguments[name] = value
         arguments["fill"] = task.fill.real, task.fill.imag
+        arguments["before"][0, 1] += family.shift
         self.arguments = arguments
         self.finish = np.zeros(1, FINISH)
         self.finish["channels"] = task.channels
-        self.tables = [Address(TABLES + k) for k in range(d + self.half)]
+        self.tables = [Address(TABLES + k) for k in range(d)]
         self.point_bytes = 2 * task.itemsize
-        strided = "true" if task.dense != task.out else "false"
-        self.stored = f"{task.activation}, {strided}, {self.step[-1]}"
 
-    def kernel(self, name: str, template: str, blocks: int) -> Kernel:
+    def kernel(self, name: str, blocks: int) -> Kernel:
         """A launch of so many transforms."""
-        grid = -(-blocks // self.each.lines)
-        text = f"{self.family}_{name}<{template}, {self.each.template}>"
-        return Kernel(FILE, text, (grid,), (self.each.threads,), self.each.shared, self.options)
+        family, each = self.family, self.family.each
+        text = f"{family.name}_{name}<{family.types[name]}, {each.template}>"
+        return Kernel(family.file, text, (-(-blocks // each.lines),), (each.threads,), each.shared, self.options)
 
     def spectra(self) -> int:
         """Transform the kernels into the beginning of the scratch memory, and give back its bytes."""
@@ -225,33 +237,25 @@ class _Builder:
         for name in ("taps", "dilation"):
             arguments[name] = 1
             arguments[name][0, 2 - len(task.taps) :] = getattr(task, name)
-        # Packed lines are told apart twice, which doubles them each time.
-        scale = (0.25 if self.half else 1) / self.each.points
-        arguments["flip"], arguments["kernels"], arguments["scale"] = task.flip, kernels, scale
-        kernel = self.kernel("spectra", task.number(task.is_complex[1]), kernels)
-        self.program.add(kernel, Address(KERNEL), Address(SPACE), *self.tables, arguments)
+        arguments["flip"], arguments["kernels"] = task.flip, kernels
+        arguments["scale"] = self.family.scale
+        self.program.add(self.kernel("spectra", kernels), Address(KERNEL), Address(SPACE), *self.tables, arguments)
         return self.aligned(kernels)
-
-    def factors(self) -> list[np.ndarray[Any, Any]]:
-        """Twiddle factors along each axis, and those that tell packed lines apart."""
-        tables = [table(order) for order in self.each.orders]
-        return [*tables, unpacking_roots(self.each.points)] if self.half else tables
 
     def aligned(self, transforms: int) -> int:
         """Bytes of so many spectra."""
-        return -(-transforms * (self.each.points + self.half) * self.point_bytes // ALIGNMENT) * ALIGNMENT
+        return -(-transforms * self.family.modes * self.point_bytes // ALIGNMENT) * ALIGNMENT
 
     def planes(self) -> int:
         """A kernel for each plane."""
         task = self.task
         space = self.spectra()
-        template = f"{task.number(task.is_complex[0])}, {task.beyond}"
         arrays = (Address(X), Address(SPACE), Address(OUT), *self.tables, self.arguments)
+        kernel = self.kernel("filter", task.planes * self.transforms)
         if len(task.size) == 1:
-            self.program.add(self.kernel("filter", template, task.planes * self.transforms), *arrays)
-            return space
-        kernel = self.kernel("filter", f"{template}, {self.stored}", task.planes * self.transforms)
-        self.program.add(kernel, *arrays, self.finish, inner={(6, word): at for word, at in self.inner.items()})
+            self.program.add(kernel, *arrays)
+        else:
+            self.program.add(kernel, *arrays, self.finish, inner={(6, word): at for word, at in self.inner.items()})
         return space
 
     def channels(self, device: Device) -> int:
@@ -269,26 +273,25 @@ class _Builder:
         return weights + self.aligned(at_once * channels) + self.aligned(at_once * task.channels)
 
     def slice(self, first: int, count: int, read: Address, written: Address, device: Device) -> None:
-        task, modes = self.task, self.each.points
+        task, modes = self.task, self.family.modes
         channels = task.groups * task.inputs
         arguments = self.arguments.copy()
         arguments["first"], arguments["samples"] = first, count
-        number = task.number(task.is_complex[0])
-        kernel = self.kernel("forward", f"{number}, {task.beyond}", count * channels)
-        self.program.add(kernel, Address(X), read, *self.tables, arguments)
+        self.program.add(self.kernel("forward", count * channels), Address(X), read, *self.tables, arguments)
         mixing = np.zeros(1, MIX)
         for name, value in {
             "modes": modes, "samples": count, "in": task.inputs, "out": task.outputs, "x_sample": channels * modes,
             "x_in": modes, "weight_in": modes, "weight_out": task.inputs * modes, "last": 1, "scale": 1, "sign": 1,
         }.items():  # fmt: skip
             mixing[name] = value
-        kernel = mix_kernel(task.real, count, task.outputs, modes, "NONE", device.multiprocessors, self.options)
+        wide = modes % 2 == 0
+        kernel = mix_kernel(task.real, count, task.outputs, modes, "NONE", device.multiprocessors, self.options, wide)
         for group in range(task.groups):
             source = Address(SPACE, read.shift + group * task.inputs * modes * self.point_bytes)
             weight = Address(SPACE, group * task.outputs * task.inputs * modes * self.point_bytes)
             target = Address(SPACE, written.shift + group * count * task.outputs * modes * self.point_bytes)
             self.program.add(kernel, source, weight, target, mixing)
-        kernel = self.kernel("inverse", f"{number}, {self.stored}", count * task.channels)
+        kernel = self.kernel("inverse", count * task.channels)
         self.program.add(
             kernel, written, Address(OUT), *self.tables, arguments, self.finish,
             inner={(5, word): at for word, at in self.inner.items()},

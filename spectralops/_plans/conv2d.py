@@ -24,7 +24,7 @@ from spectralops._plans.convolution import (
     result_dtype,
 )
 from spectralops._plans.convolution_cost import Cost, choose
-from spectralops._plans.device_convolution_cost import DeviceSums
+from spectralops._plans.device_convolution_cost import DeviceSums, ring
 from spectralops._plans.epilogue import Epilogue
 from spectralops._plans.memo import memoised
 from spectralops._plans.vector_cost import Rates, Sums
@@ -421,11 +421,7 @@ def _build(
         apart = padding if padding_mode == "zeros" else ((0, 0), (0, 0))
         costs = _compiled_costs(channels, apart, weight.shape[2:], rates)
     elif shared:
-        costs = offered(
-            _device_costs(channels, weight.shape[2:], x.shape[-2:] if padding_mode == "circular" else (0, 0), shared),
-            costs,
-            method,
-        )
+        costs = offered(_device_costs(channels, weight.shape[2:], padding, padding_mode, shared), costs, method)
     return Conv2dPlan(
         op=OP,
         backend=backend,
@@ -468,10 +464,17 @@ def _compiled_costs(
     return quickest((sums.direct(), channels.direct())), sums.whole(), sums.tiled()
 
 
-def _device_costs(channels: Channels, held: tuple[int, ...], periods: tuple[int, ...], shared: int) -> tuple[Cost, ...]:
-    """Costs of the kernels of a device whose blocks have so much shared memory. `periods`: of circular images, or 0."""
+def _device_costs(
+    channels: Channels, held: tuple[int, ...], padding: tuple[Pair, Pair], mode: str, shared: int
+) -> tuple[Cost, ...]:
+    """Costs of the kernels of a device whose blocks have so much shared memory."""
     groups = channels.batch * channels.groups
-    dense = ((n - 1) * s + 1 for n, s in zip(channels.result, channels.stride, strict=True))
+    dense = tuple((n - 1) * s + 1 for n, s in zip(channels.result, channels.stride, strict=True))
+    cells = tuple(n - low - high for n, (low, high) in zip(channels.image, padding, strict=True))
+    whole = tuple(
+        ring(n, low, w, k) if mode == "zeros" else w + k - 1
+        for n, k, w, (low, _) in zip(cells, channels.kernel, dense, padding, strict=True)
+    )
     return DeviceSums(
         extent=channels.kernel,
         taps=held,
@@ -484,6 +487,9 @@ def _device_costs(channels: Channels, held: tuple[int, ...], periods: tuple[int,
         outputs=channels.outputs,
         is_complex=channels.is_complex,
         width=channels.width,
-        period=tuple(n if n == m else 0 for n, m in zip(periods, dense, strict=True)),
+        period=tuple(n if mode == "circular" and n == m else 0 for n, m in zip(cells, dense, strict=True)),
+        cells=cells,
+        whole=whole,
+        odd=padding[1][0] % 2 == 1,
         shared=shared,
     ).costs()

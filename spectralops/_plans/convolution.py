@@ -128,7 +128,8 @@ def explain_method(plan: Convolution) -> str:
     model = ", ".join(f"{name} {1e3 * value:.3g} ms" for name, value in plan.seconds)
     if cost.engine == "cuda":
         how = _dispatch.algorithm(plan)
-        return f"method: {method}{size}, {why}: {DEVICE_MEANING[method]}\nruns: {how}\ncost model: {model}"
+        meaning = MEANING if cost.packed else DEVICE_MEANING
+        return f"method: {method}{size}, {why}: {meaning[method]}\nruns: {how}\ncost model: {model}"
     by = f", by {ENGINES[cost.engine]}" if backend == "cpu" else ""
     reason = _dispatch.passed_over(plan)
     none = f" (no kernels: {reason})" if reason else ""

@@ -40,7 +40,8 @@ LARGEST_TILE = 2**22  # elements of one tile
 class Cost:
     """One algorithm's operations, predicted time and transform lengths (none for direct sums), and who runs it.
 
-    `engine` is "scipy" (NumPy and SciPy) or "vector" (kernels that numba compiles).
+    `engine` is "scipy" (NumPy and SciPy), "vector" (kernels that numba compiles) or "cuda" (kernels of a device, which
+    may transform neighbours or rows `packed` as one complex number).
     """
 
     method: str
@@ -48,6 +49,7 @@ class Cost:
     flops: int
     seconds: float
     engine: str = "scipy"
+    packed: bool = False
 
 
 def choose(costs: Sequence[Cost], method: str) -> Cost:

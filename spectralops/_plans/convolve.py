@@ -25,7 +25,7 @@ from spectralops._plans.convolution import (
     result_dtype,
 )
 from spectralops._plans.convolution_cost import Cost, Linear, choose
-from spectralops._plans.device_convolution_cost import DeviceSums
+from spectralops._plans.device_convolution_cost import DeviceSums, ring
 from spectralops._plans.memo import memoised
 from spectralops._plans.vector_cost import LARGEST_AXES, Rates, Sums
 from spectralops.errors import UnsupportedError
@@ -372,7 +372,8 @@ def _build(
     if shared:
         zeros = boundary == "fill" and fillvalue == 0
         periods = n if boundary == "wrap" else (0,) * len(axes)
-        costs = offered(_device_costs(linear, n, zeros, periods, shared), costs, method)
+        unpadded = tuple(s - low for s, (low, _) in zip(start, padding, strict=True))
+        costs = offered(_device_costs(linear, n, unpadded, zeros, periods, shared), costs, method)
     return ConvolvePlan(
         op=OP,
         backend=backend,
@@ -422,16 +423,20 @@ def _compiled_costs(linear: Linear, rates: Rates) -> tuple[Cost, ...]:
 
 
 def _device_costs(
-    linear: Linear, length: tuple[int, ...], zeros: bool, periods: tuple[int, ...], shared: int
+    linear: Linear, length: tuple[int, ...], start: tuple[int, ...], zeros: bool, periods: tuple[int, ...], shared: int
 ) -> tuple[Cost, ...]:
     """Costs of a device's kernels: the kernel gives the taps, or x where that is shorter and zeros lie beyond it.
 
-    `periods`: of a periodic x, or 0.
+    `start`: of the window, in the full convolution of the x without padding; `periods`: of a periodic x, or 0.
     """
     images, kernels, planes = linear.batch
-    taps, is_complex = linear.b, linear.is_complex
-    if zeros and math.prod(linear.b) > math.prod(length):
-        images, kernels, taps, is_complex = kernels, images, length, is_complex[::-1]
+    cells, taps, is_complex = length, linear.b, linear.is_complex
+    if zeros and math.prod(taps) > math.prod(cells):
+        images, kernels, cells, taps, is_complex = kernels, images, taps, cells, is_complex[::-1]
+    whole = tuple(
+        ring(n, k - 1 - s, w, k) if zeros else w + k - 1
+        for n, k, s, w in zip(cells, taps, start, linear.outputs, strict=True)
+    )
     return DeviceSums(
         extent=taps,
         taps=taps,
@@ -445,5 +450,8 @@ def _device_costs(
         is_complex=is_complex,
         width=linear.width,
         period=tuple(p if p == m else 0 for p, m in zip(periods, linear.outputs, strict=True)),
+        cells=cells,
+        whole=whole,
+        odd=(taps[-1] - 1 - start[-1]) % 2 == 1,
         shared=shared,
     ).costs()

@@ -14,7 +14,7 @@ from itertools import product
 from spectralops._plans.convolution_cost import Cost
 from spectralops._plans.transform import fft_flops
 
-__all__ = ["CUFFT", "DeviceSums"]
+__all__ = ["CUFFT", "DeviceSums", "ring"]
 
 # Seconds of a whole device; "float" means one float32, and float64 counts as two.
 LAUNCH = 4e-6  # one kernel
@@ -26,12 +26,16 @@ ANY_TAP = 1.0e-12  # one of the kernel that takes all options
 WORK = 0.107e-12  # one operation on one complex number of a tile there and back
 LINE_WORK = 0.17e-12  # the same for one axis
 CROWD = {1: 1.22, 2: 1.08}  # times that where few blocks share a multiprocessor
+PAIR_CROWD = {1: 1.25}  # the same of paired columns
 TRANSFORM = 1.5e-9  # one tile, whatever its size
 MIX = 0.04e-12  # one multiply-add of the sums over channels
 SLICE = 0.15  # of the sums' time for each slice but the first that the tiles are cut into
+PACKED_LINE = 0.175e-12  # one operation on one complex number of a line of which neighbours are one
+PAIR_WORK = 0.12e-12  # one operation on one complex number of a tile there and back whose columns are paired
+PACKED_BYTE = 0.38e-12  # one byte of images of which two rows are one, from memory or to it
+NARROW = {4: 1.6, 2: 2.0, 1: 2.5}  # times that where so few columns of theirs fit a block
 # Operations on each number that a prime factor of the length takes, twiddle factors included.
 OPERATIONS = {2: 3.4, 3: 7.3, 5: 10.4, 7: 12.9}
-UNPACK = 38.0  # those that tell a real line apart of which neighbours are one complex number
 BESIDE = 25.0  # those along the other axis of a usual tile
 CUFFT = "cupy"  # engine of the estimate for cuFFT
 CUFFT_CALL = 100e-6  # the launches of a pipeline of cuFFT
@@ -40,13 +44,21 @@ CUFFT_BYTES = 30  # bytes that such a pipeline moves for each byte of the transf
 # What the kernels take, and what they unroll.
 MOST_AXES = 3
 LONGEST, MOST_TAPS, MOST_CHANNEL_TAPS = 11, 121, 25
-LEAST_HALF = 4096
 SPACE_BYTES = 768 * 2**20
 # Shared memory that the runtime keeps, and that of a multiprocessor.
 RESERVED_BYTES, MULTIPROCESSOR_BYTES = 1024, 228 * 1024
 
 RADICES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 18)
 TILE_LENGTHS = tuple(sorted({*RADICES, *(a * b for a in RADICES for b in RADICES)}))
+PACKED_LENGTHS = tuple(
+    sorted(8 * 2**a * 3**b * 5**c * 7**d for a in range(11) for b in range(7) for c in range(5) for d in range(4)
+           if 8 * 2**a * 3**b * 5**c * 7**d <= 2**13)
+)  # fmt: skip
+PAIR_LENGTHS = tuple(sorted({a * b for a in RADICES for b in RADICES if b % 2 == 0}))
+# Rows beyond this need so many registers that too few threads share a multiprocessor.
+LONGEST_PAIRED = 240
+# How much longer than the shortest a transform may be that takes fewer operations.
+LONGER = 1.25
 LINE_LENGTHS = tuple(sorted(m << e for m in (1, 3, 5, 7, 9, 15) for e in range(16) if 16 <= m << e <= 2**15))
 
 
@@ -70,6 +82,13 @@ class DeviceSums:
         Floats in one real number: 1 for float32, 2 for float64.
     period : tuple of int
         Lengths of the axes along which all results of a periodic image are wanted, 0 of the others.
+    cells : tuple of int
+        Lengths of an image.
+    whole : tuple of int
+        The fewest cells of a transform of everything along each axis; `ring`, for an image of which zeros lie beyond
+        its ends, and else those of a tile.
+    odd : bool
+        Whether an odd number of cells lies before an image's last axis, so that pairs of columns need one more.
     shared : int
         Bytes of shared memory that a block may have.
     """
@@ -86,6 +105,9 @@ class DeviceSums:
     is_complex: tuple[bool, bool]
     width: int
     period: tuple[int, ...]
+    cells: tuple[int, ...]
+    whole: tuple[int, ...]
+    odd: bool
     shared: int
 
     @property
@@ -100,8 +122,10 @@ class DeviceSums:
             some = self._candidates()
             whole = [lengths for lengths in some if self._tiles(lengths) == 1]
             for method, lengths in (("fft", whole), ("tiles", some)):
-                if lengths:
-                    found.append(self.tiled(method, min(lengths, key=self._seconds)))
+                ways = [self.tiled(method, min(lengths, key=self._seconds))] if lengths else []
+                ways += [self.packed(method, rings) for rings in self._rings(method)]
+                if ways:
+                    found.append(min(ways, key=lambda cost: cost.seconds))
         return (*found, self.cufft())
 
     def direct(self) -> Cost:
@@ -144,13 +168,15 @@ class DeviceSums:
         return -(-self._tiles(lengths) // (1 if self.is_complex[0] else 2))
 
     def _seconds(self, lengths: tuple[int, ...]) -> float:
-        transforms, held = self._transforms(lengths), self._held(lengths)
-        points, operations = math.prod(held), sum(map(_operations, held))
-        if held != lengths:
-            operations += UNPACK
-        each = (WORK if len(lengths) > 1 else LINE_WORK) * self.width * points * operations
+        transforms, points = self._transforms(lengths), math.prod(lengths)
+        rate = WORK if len(lengths) > 1 else LINE_WORK
+        each = rate * self.width * points * sum(map(_operations, lengths))
         fitting = MULTIPROCESSOR_BYTES // (self._bytes(lengths) + RESERVED_BYTES)
         each = each * CROWD.get(fitting, 1.0) + TRANSFORM
+        return self._total(each, points, transforms)
+
+    def _total(self, each: float, points: int, transforms: int) -> float:
+        """Time of so many transforms an image, of so many numbers and seconds there and back."""
         moved = BYTE * HIDDEN * 8 * self.width * self.planes * math.prod(self.result)
         read, written = self.images * transforms, self.planes * transforms
         if self.inputs == 1:
@@ -161,6 +187,96 @@ class DeviceSums:
         slices = -(-8 * self.width * points * (read + written) // SPACE_BYTES)
         return 4 * LAUNCH + moved + each * count / 2 + (spectra + sums) * (1 + SLICE * (slices - 1))
 
+    def packed(self, method: str, lengths: tuple[int, ...]) -> Cost:
+        """Real images of which two rows, or lines of which neighbours, are one complex number."""
+        tiles = 1 if method == "fft" else _count(self.dense[0], lengths[0], self.extent[0], 0)
+        if len(lengths) == 1:
+            seconds = self._line_seconds(lengths)
+        elif self._pairs(lengths):
+            tiles = 1 if method == "fft" else math.prod(self._pair_tiles(axis, n) for axis, n in enumerate(lengths))
+            seconds = self._pair_seconds(lengths, tiles)
+        else:
+            seconds = self._image_seconds(lengths, tiles)
+        written = self.planes * tiles
+        transforms = written + (written if self.inputs == 1 else self.images * tiles) + self.kernels
+        products = (6 if self.inputs == 1 else 8 * self.inputs) * written * math.prod(lengths) // 2
+        flops = transforms * fft_flops(lengths, True) + products
+        return Cost(method, lengths, flops, seconds, "cuda", packed=True)
+
+    def _line_seconds(self, lengths: tuple[int, ...]) -> float:
+        points = lengths[0] // 2
+        lines = self.planes + self.kernels / 2
+        return 2 * LAUNCH + PACKED_LINE * self.width * lines * points * _operations(points)
+
+    def _image_seconds(self, lengths: tuple[int, ...], tiles: int) -> float:
+        """Rows and columns of images and kernels go through memory; columns are read again where tiles overlap."""
+        height, width = lengths
+        images = min(self.images, self.planes)
+        rows = images * self.cells[0] + self.planes * self.dense[0] + self.kernels * self.taps[0]
+        again = images * self.cells[0] * (tiles * height / self.dense[0] - 1) if tiles > 1 else 0
+        numbers = width * (rows + again / 2 + self.kernels * height)
+        values = images * math.prod(self.cells) + self.planes * math.prod(self.dense)
+        narrow = NARROW.get(_columns(height, self.width, self.shared), 1.0)
+        return 5 * LAUNCH + PACKED_BYTE * self.width * (8 * narrow * numbers + 4 * values)
+
+    def _rings(self, method: str) -> list[tuple[int, ...]]:
+        """Lengths of packed transforms: the best of everything, and of tiles of columns that no block holds."""
+        plain = not any(self.is_complex) and self.dense == self.result and self.extent == self.taps
+        if not plain or (len(self.extent) == 1 and (method == "tiles" or self.inputs > 1)):
+            return []
+        if len(self.extent) == 1:
+            return [(n,) for n in self._around(0, LINE_LENGTHS) if self._holds(n // 2)]
+        if method == "fft":
+            paired, rest = (
+                list(product(*(self._around(axis, allowed) for axis in (0, 1))))
+                for allowed in (PAIR_LENGTHS, PACKED_LENGTHS)
+            )
+            found = [*filter(self._pairs, paired), *rest]
+        else:
+            found = [*filter(self._pairs, product(*(self._pair_lengths(axis) for axis in (0, 1))))]
+            heights = [n for n in PACKED_LENGTHS if 2 * self.extent[0] <= n < self.whole[0]]
+            found += product(heights, self._around(1, PACKED_LENGTHS)[:1])
+        return [each for each in found if self._pairs(each) or (self.inputs == 1 and all(map(self._holds, each)))]
+
+    def _pairs(self, lengths: tuple[int, ...]) -> bool:
+        """Whether a block holds a tile whose columns are paired."""
+        rows, columns = lengths
+        held = rows * (columns // 2 | 1) * 8 * self.width <= self.shared
+        return held and rows in PAIR_LENGTHS and columns in PAIR_LENGTHS and columns <= LONGEST_PAIRED
+
+    def _pair_tiles(self, axis: int, length: int) -> int:
+        """Tiles along an axis; of several, each gives an even number of results."""
+        step = length - self.extent[axis] + 1 - self.odd * axis
+        return 1 if self.dense[axis] <= step else -(-self.dense[axis] // (step // 2 * 2))
+
+    def _pair_lengths(self, axis: int) -> list[int]:
+        """The shortest length for each number of tiles along an axis, and the one with the fewest operations."""
+        shortest: dict[int, int] = {}
+        lightest: dict[int, int] = {}
+        for n in PAIR_LENGTHS:
+            if n > self.extent[axis] + self.odd * axis:
+                tiles = self._pair_tiles(axis, n)
+                shortest.setdefault(tiles, n)
+                lightest[tiles] = min(lightest.get(tiles, n), n, key=lambda n: n * (_operations(n) + BESIDE))
+        return sorted({*shortest.values(), *lightest.values()})
+
+    def _pair_seconds(self, lengths: tuple[int, ...], tiles: int) -> float:
+        points, operations = math.prod(lengths) / 2, sum(map(_operations, lengths))
+        fitting = MULTIPROCESSOR_BYTES // (lengths[0] * (lengths[1] // 2 | 1) * 8 * self.width + RESERVED_BYTES)
+        each = PAIR_WORK * self.width * points * operations * PAIR_CROWD.get(fitting, 1.0) + TRANSFORM
+        return self._total(each, math.prod(lengths) // 2 + 2, tiles)
+
+    def _around(self, axis: int, allowed: tuple[int, ...]) -> list[int]:
+        """Lengths for everything along an axis, the shortest and some that may be lighter."""
+        if self.period[axis] in allowed:
+            return [self.period[axis]]
+        least = self.whole[axis] + (self.odd and axis == 1 and allowed is PAIR_LENGTHS)
+        return [n for n in allowed if least <= n <= LONGER * least][:3] or [n for n in allowed if n >= least][:1]
+
+    def _holds(self, points: int) -> bool:
+        """Whether a block holds a line of so many complex numbers."""
+        return _line_bytes(points, self.width) <= self.shared - RESERVED_BYTES
+
     def cufft(self) -> Cost:
         """One transform for everything by cuFFT, roughly; not among what kernels do."""
         points = math.prod(n + k - 1 for n, k in zip(self.dense, self.extent, strict=True))
@@ -169,21 +285,14 @@ class DeviceSums:
         moved = 4 * self.width * points * count * CUFFT_BYTES
         return Cost("fft", (), 0, CUFFT_CALL + BYTE * moved + sums, CUFFT)
 
-    def _held(self, lengths: tuple[int, ...]) -> tuple[int, ...]:
-        """Complex numbers of a tile: half as many for one long real line, neighbours being one complex number."""
-        if len(lengths) > 1 or any(self.is_complex) or lengths[0] % 2 or lengths[0] < LEAST_HALF:
-            return lengths
-        return (lengths[0] // 2,) if self._tiles(lengths) == 1 else lengths
-
     def _bytes(self, lengths: tuple[int, ...]) -> int:
         """Shared memory of a block."""
-        held = self._held(lengths)
-        if len(held) == 1:
-            (n,) = held
+        if len(lengths) == 1:
+            (n,) = lengths
             lines = max(1, min(8, 2048 // n))
             # Beside the numbers, where each line lies.
             return lines * ((n + n // 16 + 1) * 8 * self.width + 96)
-        rows, columns = held
+        rows, columns = lengths
         # Twiddle factors are fewer than there are points along both axes.
         return (rows * (columns | 1) + rows + columns) * 8 * self.width
 
@@ -194,6 +303,28 @@ class DeviceSums:
         """The best lengths for each number of tiles along each axis, where a block holds the tile."""
         axes = [_lengths(*axis, len(self.extent)) for axis in zip(self.dense, self.extent, self.period, strict=True)]
         return [lengths for lengths in product(*axes) if self._fits(lengths)]
+
+
+def ring(cells: int, before: int, results: int, kernel: int) -> int:
+    """The fewest cells of a ring in which a kernel goes round an image between zeros without reaching it twice.
+
+    Cell i of the ring is cell i - before of the image, and result i is that of cells i ... i + kernel - 1.
+    """
+    begin, reach = max(before, 0), results + kernel - 1
+    return max(min(cells + before, reach), reach - begin)
+
+
+def _line_bytes(points: int, width: int) -> int:
+    """Shared memory of a line, gaps included."""
+    return (points + points // 8) * 8 * width
+
+
+def _columns(height: int, width: int, shared: int) -> int:
+    """Columns that a block transforms at a time, at most eight of four bytes a number."""
+    count = 8 // width
+    while count > 1 and count * _line_bytes(height, width) > shared - RESERVED_BYTES:
+        count //= 2
+    return count
 
 
 def _allowed(axes: int) -> tuple[int, ...]:

@@ -3,18 +3,18 @@
 #include "complex.cuh"
 
 // x beyond its ends: one value, or mirrored about the end values, the end values, periodic, mirrored about the faces.
-enum Beyond { FILL, REFLECT, EDGE, WRAP, SYMMETRIC };
+enum Beyond { FILL, REFLECTED, NEAREST, WRAP, SYMMETRIC };
 
 // The cell of an axis of n cells that stands at place i, -1 where there is none.
 template <int BEYOND>
 SOPS_DEVICE index_t cell_at(index_t i, index_t n) {
   if (i >= 0 && i < n) return i;
   if (BEYOND == FILL) return -1;
-  if (BEYOND == EDGE) return i < 0 ? 0 : n - 1;
-  const index_t period = BEYOND == WRAP ? n : BEYOND == REFLECT ? 2 * n - 2 : 2 * n;
+  if (BEYOND == NEAREST) return i < 0 ? 0 : n - 1;
+  const index_t period = BEYOND == WRAP ? n : BEYOND == REFLECTED ? 2 * n - 2 : 2 * n;
   if (period == 0) return 0;
   const index_t rest = i % period, m = rest < 0 ? rest + period : rest;
-  return m < n ? m : BEYOND == REFLECT ? period - m : period - 1 - m;
+  return m < n ? m : BEYOND == REFLECTED ? period - m : period - 1 - m;
 }
 
 // The number that a value in memory, of type V, stands for.

@@ -4,7 +4,6 @@
 //   tile_spectra   kernels -> spectra            tile_filter    images -> results, a kernel for each channel
 //   tile_forward   images -> spectra             tile_inverse   spectra, mixed over channels -> results
 //   line_spectra, line_filter                    the same for one axis
-//   half_spectra, half_filter                    for one real line: neighbours as one complex number
 //
 // Forward transforms decimate in frequency, inverse ones in time, both in place: spectra stand in the order of reversed
 // digits, kernels' and images' alike, so that nothing is ever put in order. Two real tiles of one image are the real and
@@ -313,22 +312,6 @@ struct Lines {
     });
   }
 
-  // f(line, k, a, b, place of k, place of N - k) for a pair of coefficients, k = 0 ... N / 2: those of a real line of 2 N
-  // values packed in N complex ones.
-  template <typename F>
-  SOPS_DEVICE void pairs(F&& f) const {
-    constexpr int R = Level<Rs, LAST>::R, HALF = R / 2 + 1;
-#pragma unroll 1
-    for (int w = threadIdx.x; w < APART * HALF * LINES; w += THREADS) {
-      // The last digit of a place is the highest one of the wavenumber.
-      const int line = w / (APART * HALF), place = w / HALF % APART * R + w % HALF, k = wavenumber_at<Rs>(place);
-      if (2 * k > N) continue;
-      const int other = place_of<Rs>(k == 0 ? 0 : N - k);
-      Complex<T>* here = at + line * PITCH;
-      f(line, k, here[spread(place)], here[spread(other)], place, other);
-    }
-  }
-
   template <typename Put>
   SOPS_DEVICE void backwards(Put&& put) const {
     repeat<LAST - 1>([&](auto p) {
@@ -420,109 +403,5 @@ __global__ __launch_bounds__(THREADS) void line_filter(const V* __restrict__ x,
   const Finish<V, NOTHING> same;
   lines.backwards([&](int line, int j) {
     return Writer<V, false, 1, Block::JUMP, Finish<V, NOTHING>>(own[line].places, own[line].out, a, same, 0, j);
-  });
-}
-
-// Blocks that share a multiprocessor's registers without spilling.
-template <typename T>
-SOPS_CONSTEXPR int blocks_of(int threads) {
-  return larger(1, 3072 / (int)sizeof(T) / threads);
-}
-
-// Reads and writes neighbours of a line as one complex number.
-template <typename V, int BEYOND, int JUMP>
-struct PairReader {
-  using T = typename Parts<V>::Real;
-  const V* at;
-  index_t first, size;
-  T fill;
-
-  SOPS_DEVICE PairReader(const V* image, const TileArguments& a, int j)
-      : at(image), first(2 * j - (index_t)a.before[1]), size((index_t)a.size[1]), fill((T)a.fill[0]) {}
-  SOPS_DEVICE T one(index_t place) const {
-    const index_t cell = cell_at<BEYOND>(place, size);
-    return cell < 0 ? fill : to_number(at[cell]);
-  }
-  SOPS_DEVICE Complex<T> operator()(int q) const {
-    const index_t place = first + 2 * q * JUMP;
-    return {one(place), one(place + 1)};
-  }
-};
-template <typename V, int JUMP>
-struct PairWriter {
-  using T = typename Parts<V>::Real;
-  V* at;
-  index_t limit;
-
-  SOPS_DEVICE PairWriter(V* out, const TileArguments& a, bool there, int j)
-      : at(out + 2 * j), limit(there ? (index_t)a.out[1] - 2 * j : 0) {}
-  SOPS_DEVICE void operator()(int q, Complex<T> value) const {
-    const int place = 2 * q * JUMP;
-    if (place < limit) at[place] = Storage<V>::from(value.re);
-    if (place + 1 < limit) at[place + 1] = Storage<V>::from(value.im);
-  }
-};
-
-// Spectra of N + 1 coefficients, those of wavenumbers below N in the order of reversed digits. `roots` are
-// exp(-pi i k / N), k = 0 ... N / 2.
-template <typename V, int LINES, int THREADS, typename Rs>
-__global__ __launch_bounds__(THREADS, blocks_of<typename Parts<V>::Real>(THREADS)) void half_spectra(
-    const V* __restrict__ taps, Complex<typename Parts<V>::Real>* __restrict__ spectra,
-    const Complex<typename Parts<V>::Real>* __restrict__ table, const Complex<typename Parts<V>::Real>* __restrict__ roots,
-    TapsArguments a) {
-  using T = typename Parts<V>::Real;
-  using Block = Lines<T, LINES, THREADS, Rs>;
-  constexpr int N = Block::N;
-  const Block lines{shared_memory<T>(), table};
-  const long long first = (long long)blockIdx.x * LINES;
-  lines.template forwards<-1>([&](int line, int j) {
-    return [&taps, &a, first, line, j](int q) {
-      if (first + line >= a.kernels) return Complex<T>{0, 0};
-      const V* own = taps + (first + line) * a.taps[1];
-      const int c = 2 * (j + q * Block::JUMP);
-      return Complex<T>{tap_at(own, a, 0, c), tap_at(own, a, 0, c + 1)};
-    };
-  });
-  lines.template turn<true>([&](auto& v, int, int) { forward<Rs, Block::LAST, -1>(v, table, 0); });
-  __syncthreads();
-  lines.pairs([&](int line, int k, Complex<T>& a1, Complex<T>& a2, int place, int other) {
-    if (first + line >= a.kernels) return;
-    Complex<T>* to = spectra + (first + line) * (N + 1);
-    Complex<T> low, high;
-    separate(a1, a2, roots[k], low, high);
-    // Of correlation: conjugates of the forward transform.
-    to[place] = conj(low) * (T)(0.5 * a.scale);
-    to[k == 0 ? N : other] = high * (T)(0.5 * a.scale);
-  });
-}
-
-template <typename V, int BEYOND, int LINES, int THREADS, typename Rs>
-__global__ __launch_bounds__(THREADS, blocks_of<typename Parts<V>::Real>(THREADS)) void half_filter(
-    const V* __restrict__ x, const Complex<typename Parts<V>::Real>* __restrict__ spectra, V* __restrict__ out,
-    const Complex<typename Parts<V>::Real>* __restrict__ table, const Complex<typename Parts<V>::Real>* __restrict__ roots,
-    TileArguments a) {
-  using T = typename Parts<V>::Real;
-  using Block = Lines<T, LINES, THREADS, Rs>;
-  constexpr int N = Block::N;
-  const Block lines{shared_memory<T>(), table};
-  const unsigned first = blockIdx.x * LINES, planes = (unsigned)a.planes;
-  auto plane = [&](int line) { return first + line < planes ? first + line : planes - 1; };
-  lines.template forwards<-1>([&](int line, int j) {
-    return PairReader<V, BEYOND, Block::JUMP>(x + image_of(a, plane(line)) * a.size[1], a, j);
-  });
-  lines.template turn<true>([&](auto& v, int, int) { forward<Rs, Block::LAST, -1>(v, table, 0); });
-  __syncthreads();
-  lines.pairs([&](int line, int k, Complex<T>& a1, Complex<T>& a2, int place, int other) {
-    const Complex<T>* h = spectra + kernel_of(a, plane(line)) * (N + 1);
-    Complex<T> low, high, second;
-    separate(a1, a2, roots[k], low, high);
-    join(low * h[place], times_conj(high, h[k == 0 ? N : other]), roots[k], a1, second);
-    if (place != other) a2 = second;
-  });
-  __syncthreads();
-  lines.template turn<true>([&](auto& v, int, int) { inverse<Rs, Block::LAST>(v, table, 0); });
-  lines.backwards([&](int line, int j) {
-    const long long own = plane(line);
-    return PairWriter<V, Block::JUMP>(out + own * a.out[1], a, first + line < planes, j);
   });
 }

@@ -21,45 +21,6 @@ SOPS_CONSTEXPR int factors() {
   return Level<Rs, Rs::count - 1>::table();
 }
 
-// Where wavenumber k stands in the order of reversed digits, and which one stands there.
-template <typename Rs>
-SOPS_DEVICE int place_of(int k) {
-  int place = 0;
-#pragma unroll
-  for (int p = 0; p < Rs::count; ++p) {
-    const int rest = k / Rs::of(p);
-    place += (k - rest * Rs::of(p)) * (Rs::size / Rs::before(p + 1));
-    k = rest;
-  }
-  return place;
-}
-template <typename Rs>
-SOPS_DEVICE int wavenumber_at(int place) {
-  int k = 0;
-#pragma unroll
-  for (int p = Rs::count - 1; p >= 0; --p) {
-    const int rest = place / Rs::of(p);
-    k += (place - rest * Rs::of(p)) * Rs::before(p);
-    place = rest;
-  }
-  return k;
-}
-
-// A real line of 2 N values as N complex ones z: coefficients k and N - k of the line, each twice, from those of z; the
-// second one's conjugate. `w` is exp(-pi i k / N). `join` is the inverse, twice.
-template <typename T>
-SOPS_DEVICE void separate(Complex<T> a, Complex<T> b, Complex<T> w, Complex<T>& low, Complex<T>& high) {
-  const Complex<T> y = conj(b), even = a + y, difference = (a - y) * w, odd{difference.im, -difference.re};
-  low = even + odd;
-  high = even - odd;
-}
-template <typename T>
-SOPS_DEVICE void join(Complex<T> low, Complex<T> high, Complex<T> w, Complex<T>& a, Complex<T>& b) {
-  const Complex<T> sum = low + high, rest = times_conj(low - high, w), turned{-rest.im, rest.re};
-  a = sum + turned;
-  b = conj(sum - turned);
-}
-
 template <typename Rs, int P, int SIGN, typename T>
 SOPS_DEVICE void forward(Complex<T> (&v)[Rs::of(P)], const Complex<T>* __restrict__ table, int j) {
   using L = Level<Rs, P>;

@@ -1,0 +1,306 @@
+// Convolution of real images by one transform of each, or by tiles of its columns, where no block holds one: two rows are
+// one complex row, which goes through memory between rows and columns.
+//
+//   packed_rows      rows of images or kernels -> their transforms      packed_rows_back   back, into results
+//   packed_spectra   columns of kernels -> their spectra
+//   packed_columns   columns of images: forward, product, inverse
+//   packed_taps      kernels -> their spectra                           packed_lines       for one axis: all in one kernel,
+//                                                                                          neighbours as one number
+//
+// A transform is a ring of cells. Cell i of it is cell i - before of the image, and result i comes out in cell i.
+#include "conv.cuh"
+#include "fft.cuh"
+#include "filter.cuh"
+#include "rows.cuh"
+
+struct PackedArguments {
+  long long size[2], before[2], out[2];
+  long long first, pairs;  // pairs of rows of the ring that are transformed, and from which on; the others are zero
+  long long back;          // pairs of rows of results
+  long long step, tiles;   // rows of results of a tile of columns, and such tiles
+  long long image_divisor, image_count, kernel_divisor, kernel_count;  // plane b takes image (b / divisor) % count
+  // What a launch does: some kernels, with some of the planes that each has; the planes of a kernel lie `beside` each
+  // other in time, so that its spectrum is read from cache (lines may lie in the order of memory).
+  long long first_kernel, first_plane, planes, beside;
+  long long lines;  // of rows; of one axis, planes
+  long long common;  // whether images are transformed in their own order, before any launch that multiplies
+  long long flip;    // whether rows and columns are read backwards
+  double fill, scale;
+};
+
+// Plane number `local` of a launch among those of the result.
+SOPS_DEVICE long long plane_of(const PackedArguments& a, unsigned local) {
+  const unsigned kernel = local / (unsigned)a.planes + (unsigned)a.first_kernel;
+  const unsigned number = local % (unsigned)a.planes + (unsigned)a.first_plane, divisor = (unsigned)a.kernel_divisor;
+  return ((long long)(number / divisor) * a.kernel_count + kernel) * divisor + number % divisor;
+}
+// (plane / divisor) % count, with the divisions that are needed.
+SOPS_DEVICE unsigned number_of(unsigned plane, unsigned divisor, unsigned count) {
+  const unsigned number = divisor == 1 ? plane : plane / divisor;
+  return number < count ? number : number % count;
+}
+SOPS_DEVICE long long image_of(const PackedArguments& a, long long plane) {
+  return number_of((unsigned)plane, (unsigned)a.image_divisor, (unsigned)a.image_count);
+}
+
+// Cells of a row of the ring; `valid` rows are there.
+template <typename S, typename T, int BEYOND>
+struct RingRow {
+  const S* at;
+  index_t before, size;
+  T fill;
+  bool there, flip;
+
+  SOPS_DEVICE RingRow(const S* image, const PackedArguments& a, index_t row)
+      : before((index_t)a.before[1]), size((index_t)a.size[1]), fill((T)a.fill), flip(a.flip != 0) {
+    const index_t cell = cell_at<BEYOND>(row - (index_t)a.before[0], (index_t)a.size[0]);
+    there = cell >= 0;
+    at = image + (there ? (flip ? (index_t)a.size[0] - 1 - cell : cell) : 0) * a.size[1];
+  }
+  SOPS_DEVICE T operator()(index_t i) const {
+    const index_t cell = cell_at<BEYOND>(i - before, size);
+    if (!there || cell < 0) return fill;
+    return (T)to_number(load_once(at + (flip ? size - 1 - cell : cell)));
+  }
+};
+
+// ---- rows: THREADS threads a line, LINES lines a block
+
+template <typename S, typename T, int BEYOND, int THREADS, int LINES, typename Rs>
+__global__ __launch_bounds__(THREADS* LINES) void packed_rows(const S* __restrict__ x, Complex<T>* __restrict__ spectrum,
+                                                               const Complex<T>* __restrict__ table, PackedArguments a) {
+  using F = Fft<T, -1, THREADS, 1, SPREAD, Rs>;
+  const int t = opaque(threadIdx.x % THREADS), group = threadIdx.x / THREADS;
+  const unsigned line = blockIdx.x * LINES + group, pairs = (unsigned)a.pairs;
+  const bool valid = line < (unsigned)a.lines;
+  const unsigned source = valid ? line : 0, local = source / pairs;
+  const long long image = a.common ? local : image_of(a, plane_of(a, local));
+  const index_t row = 2 * (index_t)(source % pairs + (unsigned)a.first);
+  x += image * (a.size[0] * a.size[1]);
+  const RingRow<S, T, BEYOND> upper(x, a, row), lower(x, a, row + 1);
+  Complex<T> v[F::E];
+  F::template elements<0>(t, [&](int slot, int i) { v[slot] = {upper(i), lower(i)}; });
+  F::template run<true>(v, shared_memory<T>() + group * F::G::padded(), table, t);
+  if (!valid) return;
+  spectrum += (long long)line * F::N;
+  F::template elements<F::PASSES - 1>(t, [&](int slot, int k) { spectrum[k] = v[slot]; });
+}
+
+template <typename S, typename T, int ACTIVATION, int THREADS, int LINES, typename Rs>
+__global__ __launch_bounds__(THREADS* LINES) void packed_rows_back(const Complex<T>* __restrict__ spectrum,
+                                                                    S* __restrict__ out,
+                                                                    const Complex<T>* __restrict__ table,
+                                                                    PackedArguments a, FinishArguments f) {
+  using F = Fft<T, 1, THREADS, 1, SPREAD, typename Reversed<Rs>::type>;
+  const int t = opaque(threadIdx.x % THREADS), group = threadIdx.x / THREADS;
+  const unsigned line = blockIdx.x * LINES + group, back = (unsigned)a.back;
+  const bool valid = line < (unsigned)a.lines;
+  const unsigned source = valid ? line : 0;
+  Complex<T> v[F::E];
+  spectrum += (long long)source * F::N;
+  F::template elements<0>(t, [&](int slot, int k) { v[slot] = load_past(spectrum + k); });
+  F::template run<true>(v, shared_memory<T>() + group * F::G::padded(), table, t);
+  if (!valid) return;
+  const long long plane = plane_of(a, line / back);
+  const index_t row = 2 * (index_t)(line % back), width = (index_t)a.out[1];
+  const Finish<T, ACTIVATION> finish(f, plane);
+  const bool both = row + 1 < (index_t)a.out[0];
+  out += (plane * a.out[0] + row) * a.out[1];
+  F::template elements<F::PASSES - 1>(t, [&](int slot, int i) {
+    if (i >= width) return;
+    store_once(out + i, Storage<S>::from(finish(v[slot].re)));
+    if (both) store_once(out + width + i, Storage<S>::from(finish(v[slot].im)));
+  });
+}
+
+// ---- columns: COLUMNS neighbouring ones a block, THREADS threads each; PITCH numbers a row
+
+// Reads a column of both rows of every pair, each twice, out of columns `from` and `mirror`; `begin`: pairs of the ring
+// before those of the first element.
+template <typename F, int PITCH, typename T>
+SOPS_DEVICE void read_pairs(Complex<T> (&v)[F::E], const Complex<T>* in, int begin, int pairs, int from, int mirror, int t) {
+  constexpr int R = F::Radix::of(0);
+  static_assert(F::G::each(0) % 2 == 0 && F::G::butterflies(0) % 2 == 0, "a thread must hold both rows of a pair");
+  F::template elements<0>(t, [&](int slot, int i) {
+    if (slot / R % 2 != 0) return;
+    const int pair = i / 2 + begin;
+    Complex<T> z{0, 0}, m{0, 0};
+    if (pair >= 0 && pair < pairs) {
+      z = load_past(in + (index_t)pair * PITCH + from);
+      m = load_past(in + (index_t)pair * PITCH + mirror);
+    }
+    v[slot] = {z.re + m.re, z.im - m.im};
+    v[slot + R] = {z.im + m.im, m.re - z.re};
+  });
+}
+
+// Distance of a spectrum's rows of PITCH / 2 + 1 numbers: neighbouring ones begin where pieces of memory do.
+SOPS_CONSTEXPR int aligned_half(int pitch) { return (pitch / 2 + 4) / 4 * 4; }
+
+// Conjugates, times a.scale, of the transforms of kernels: [kernel][wavenumber along columns][aligned_half(PITCH)].
+template <typename T, int PITCH, int THREADS, int COLUMNS, typename Rs>
+__global__ __launch_bounds__(THREADS* COLUMNS) void packed_spectra(const Complex<T>* __restrict__ in,
+                                                                    Complex<T>* __restrict__ spectra,
+                                                                    const Complex<T>* __restrict__ table,
+                                                                    PackedArguments a) {
+  using F = Fft<T, -1, THREADS, COLUMNS, BLOCKED, Rs>;
+  constexpr int HALF = PITCH / 2 + 1, GROUPS = (HALF + COLUMNS - 1) / COLUMNS, ROW = aligned_half(PITCH);
+  const int c = threadIdx.x % COLUMNS, t = threadIdx.x / COLUMNS, column = (int)(blockIdx.x % GROUPS) * COLUMNS + c;
+  const bool valid = column < HALF;
+  const int from = valid ? column : 0;
+  const long long kernel = blockIdx.x / GROUPS;
+  Complex<T> v[F::E];
+  in += kernel * (a.pairs * PITCH);
+  read_pairs<F, PITCH>(v, in, 0, (int)a.pairs, from, from == 0 ? 0 : PITCH - from, t);
+  F::template run<true>(v, shared_memory<T>() + c, table, t);
+  if (!valid) return;
+  spectra += kernel * F::N * ROW + from;
+  F::template elements<F::PASSES - 1>(t, [&](int slot, int k) { spectra[(index_t)k * ROW] = conj(v[slot]) * (T)a.scale; });
+}
+
+template <typename T, int PITCH, int THREADS, int COLUMNS, typename Rs>
+__global__ __launch_bounds__(THREADS* COLUMNS) void packed_columns(const Complex<T>* __restrict__ in,
+                                                                    const Complex<T>* __restrict__ spectra,
+                                                                    Complex<T>* __restrict__ out,
+                                                                    const Complex<T>* __restrict__ table,
+                                                                    PackedArguments a) {
+  using F = Fft<T, -1, THREADS, COLUMNS, BLOCKED, Rs>;
+  using B = Fft<T, 1, THREADS, COLUMNS, BLOCKED, typename Reversed<Rs>::type>;
+  constexpr int N = F::N, HALF = PITCH / 2 + 1, GROUPS = (HALF + COLUMNS - 1) / COLUMNS, ROW = aligned_half(PITCH);
+  const int c = threadIdx.x % COLUMNS, t = threadIdx.x / COLUMNS;
+  const unsigned tiles = (unsigned)a.tiles, rest = blockIdx.x / tiles, local = rest / GROUPS;
+  const int tile = (int)(blockIdx.x % tiles), column = (int)(rest % GROUPS) * COLUMNS + c;
+  const bool valid = column < HALF;
+  const int from = valid ? column : 0, mirror = from == 0 ? 0 : PITCH - from, begin = tile * (int)a.step / 2;
+  Complex<T>* shared = shared_memory<T>() + c;
+  Complex<T> v[larger(F::E, B::E)];
+  in += (a.common ? image_of(a, plane_of(a, local)) : local) * (a.pairs * PITCH);
+  read_pairs<F, PITCH>(v, in, begin - (int)a.first, (int)a.pairs, from, mirror, t);
+  F::template run<true>(v, shared, table, t);
+  spectra += (long long)(local / (unsigned)a.planes) * (N * ROW) + from;
+  F::template elements<F::PASSES - 1>(t, [&](int slot, int k) { v[slot] = v[slot] * spectra[(index_t)k * ROW]; });
+  B::template run<false>(v, shared, table + Rs::table(F::PASSES), t);
+  if (!valid) return;
+  constexpr int LAST = B::PASSES - 1, R = B::Radix::of(LAST);
+  static_assert(B::G::each(LAST) % 2 == 0 && B::G::butterflies(LAST) % 2 == 0, "both rows of a pair");
+  const int stored = (int)a.back - begin < (int)a.step / 2 ? (int)a.back - begin : (int)a.step / 2;
+  out += local * (a.back * PITCH) + (index_t)begin * PITCH;
+  B::template elements<LAST>(t, [&](int slot, int i) {
+    if (slot / R % 2 != 0 || i / 2 >= stored) return;
+    const Complex<T> y = v[slot], z = v[slot + R];
+    Complex<T>* row = out + (index_t)(i / 2) * PITCH;
+    if (from == mirror) {
+      row[from] = {y.re, z.re};
+    } else {
+      row[from] = {y.re - z.im, y.im + z.re};
+      row[mirror] = {y.re + z.im, z.re - y.im};
+    }
+  });
+}
+
+// ---- one axis: 2 N real cells as N complex numbers; spectra of N + 1 wavenumbers
+
+template <typename S, typename T, int THREADS, int LINES, typename Rs>
+__global__ __launch_bounds__(THREADS* LINES) void packed_taps(const S* __restrict__ taps, Complex<T>* __restrict__ spectra,
+                                                               const Complex<T>* __restrict__ table, PackedArguments a) {
+  using F = Fft<T, -1, THREADS, 1, SPREAD, Rs>;
+  constexpr int N = F::N;
+  const int t = opaque(threadIdx.x % THREADS), group = threadIdx.x / THREADS;
+  const unsigned line = blockIdx.x * LINES + group;
+  const bool valid = line < (unsigned)a.lines;
+  const long long kernel = valid ? line : 0;
+  const RingRow<S, T, FILL> row(taps + kernel * a.size[1], a, 0);
+  const index_t end = 2 * N + row.before;  // the ring goes on where the kernel begins before its first cell
+  const auto tap = [&](index_t i) { return row(i < end ? i : i - 2 * N); };
+  Complex<T>*shared = shared_memory<T>() + group * F::G::padded(), v[F::E];
+  F::template elements<0>(t, [&](int slot, int i) { v[slot] = {tap(2 * i), tap(2 * i + 1)}; });
+  F::template run<true>(v, shared, table, t);
+  F::wait();
+  F::template elements<F::PASSES - 1>(t, [&](int slot, int k) { shared[k] = v[slot]; });
+  F::wait();
+  if (!valid) return;
+  // Of the line at k and N - k, each twice: the sum and the difference of the transforms of even and odd cells.
+  const Complex<T>* roots = table + Rs::table(F::PASSES) + Reversed<Rs>::type::table(F::PASSES);
+  spectra += (long long)line * (N + 1);
+  for (int k = t; 2 * k <= N; k += THREADS) {
+    const Complex<T> z = shared[k], m = conj(shared[k == 0 ? 0 : N - k]), even = z + m, turned = (z - m) * roots[k];
+    const Complex<T> odd{turned.im, -turned.re};
+    spectra[k] = conj(even + odd) * (T)a.scale;
+    spectra[N - k] = (even - odd) * (T)a.scale;
+  }
+}
+
+// How lines are read and written: cell by cell; as aligned pairs from the first cell of the ring on, with zeros beyond the
+// last one; or as such pairs, all of which are there.
+enum Access { SINGLY, IN_PAIRS, WHOLLY };
+
+template <typename S, typename T, int BEYOND, int ACCESS, int THREADS, int LINES, typename Rs>
+__global__ __launch_bounds__(THREADS* LINES) void packed_lines(const S* __restrict__ x,
+                                                                const Complex<T>* __restrict__ spectra,
+                                                                S* __restrict__ out, const Complex<T>* __restrict__ table,
+                                                                PackedArguments a) {
+  using F = Fft<T, -1, THREADS, 1, MIRRORED, Rs>;
+  using B = Fft<T, 1, THREADS, 1, MIRRORED, typename Reversed<Rs>::type>;
+  constexpr int N = F::N;
+  const int t = opaque(threadIdx.x % THREADS), group = threadIdx.x / THREADS;
+  const unsigned line = blockIdx.x * LINES + group;
+  const bool valid = line < (unsigned)a.lines;
+  const unsigned local = valid ? line : 0;
+  long long plane = local;
+  unsigned kernel;
+  if (a.beside) {
+    plane = plane_of(a, local);
+    kernel = local / (unsigned)a.planes;
+  } else {
+    kernel = number_of(local, (unsigned)a.kernel_divisor, (unsigned)a.kernel_count);
+  }
+  Complex<T>* shared = shared_memory<T>() + group * larger(F::G::padded(), B::G::padded());
+  Complex<T> v[larger(F::E, B::E)];
+  const RingRow<S, T, BEYOND> row(x + image_of(a, plane) * a.size[1], a, 0);
+  if constexpr (ACCESS == SINGLY) {
+    F::template elements<0>(t, [&](int slot, int i) { v[slot] = {row(2 * i), row(2 * i + 1)}; });
+  } else {
+    // Nothing waits for a number before all are on their way.
+    Complex<S> stored[F::E];
+    const int count = (int)row.size / 2;
+    F::template elements<0>(t, [&](int slot, int i) {
+      stored[slot] = {};
+      if (ACCESS == WHOLLY || i < count) stored[slot] = load_once((const Complex<S>*)row.at + i);
+    });
+    F::template elements<0>(t, [&](int slot, int) { v[slot] = to_number(stored[slot]); });
+  }
+  F::template run<true>(v, shared, table, t);
+  const Complex<T>*h = spectra + (long long)kernel * (N + 1),
+                   *roots = table + Rs::table(F::PASSES) + B::Radix::table(F::PASSES);
+  const auto at = [&](Complex<T>& low, Complex<T>& high, int k, Complex<T> root) {
+    filter_packed(low, high, h[k], h[N - k], root);
+  };
+  if constexpr (F::PAIRED) {
+    F::pairs(v, t, roots, at, [&](Complex<T>& zero, Complex<T>& middle) {
+      filter_ends(zero, h[0], h[N]);
+      middle = times(middle, times(conj(h[N / 2]), (T)2));
+    });
+  } else {
+    F::wait();
+    F::template elements<F::PASSES - 1>(t, [&](int slot, int k) { shared[k] = v[slot]; });
+    F::wait();
+    for (int k = t; 2 * k <= N; k += THREADS) {
+      if (k == 0) filter_ends(shared[0], h[0], h[N]);
+      else at(shared[k], shared[N - k], k, roots[k]);
+    }
+    F::wait();
+    B::template elements<0>(t, [&](int slot, int k) { v[slot] = shared[k]; });
+  }
+  B::template run<false>(v, shared, table + Rs::table(F::PASSES), t);
+  if (!valid) return;
+  const index_t width = (index_t)a.out[1];
+  out += plane * a.out[1];
+  B::template elements<B::PASSES - 1>(t, [&](int slot, int i) {
+    if constexpr (ACCESS != SINGLY) {
+      if (ACCESS == WHOLLY || 2 * i < width) store_once((Complex<S>*)out + i, Storage<Complex<S>>::from(v[slot]));
+    } else {
+      if (2 * i < width) store_once(out + 2 * i, Storage<S>::from(v[slot].re));
+      if (2 * i + 1 < width) store_once(out + 2 * i + 1, Storage<S>::from(v[slot].im));
+    }
+  });
+}

@@ -1,0 +1,251 @@
+"""Convolutions of real arrays on a device whose neighbours, columns or rows are packed as one complex number."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import cuda_on_host
+import numpy as np
+import pytest
+from cuda_on_host import BACKEND, HostRunner, backend
+from support import EPS, assert_close
+
+import spectralops as so
+from spectralops import UnsupportedError
+from spectralops._arrays import ArraySpec
+from spectralops._cuda import convolution, convolution_packed, launch
+from spectralops._cuda.convolution_packed import layout_of
+from spectralops._cuda.convolution_pairs import pair_geometry
+from spectralops._plans.device_convolution_cost import LINE_LENGTHS, PACKED_LENGTHS, PAIR_LENGTHS, ring
+
+on_host = pytest.mark.skipif(not cuda_on_host.available(), reason="no g++")
+SHARED = 227 * 1024
+
+
+def signal_plan(x: tuple[int, ...], kernel: tuple[int, ...], dtype: str = "float32", **options: Any):
+    return so.plan_convolve(x, dtype, ArraySpec(kernel, dtype), **{"device": "cuda"} | options)
+
+
+def forced(plan: Any, lengths: tuple[int, ...], method: str = "fft") -> Any:
+    """The plan with packed transforms of these lengths."""
+    return replace(plan, cost=replace(plan.cost, method=method, lengths=lengths, engine="cuda", packed=True))
+
+
+# ------------------------------------------------------------------ lengths
+
+
+def in_ring(length: int, cells: int, before: int, results: int, kernel: int) -> bool:
+    """Whether sums around a ring of so many cells are those over an image between zeros."""
+    x, w = np.arange(1.0, cells + 1), 100.0 ** np.arange(kernel)
+    circle = np.zeros(length)
+    for place in range(length):
+        if 0 <= place - before < cells:
+            circle[place] = x[place - before]
+    if results > length:
+        return False
+    for i in range(results):
+        inside = [k for k in range(kernel) if 0 <= i + k - before < cells]
+        if sum(w[k] * x[i + k - before] for k in inside) != sum(w[k] * circle[(i + k) % length] for k in range(kernel)):
+            return False
+    return True
+
+
+@pytest.mark.parametrize("cells", [1, 4, 7])
+@pytest.mark.parametrize("kernel", [1, 2, 5])
+def test_a_ring_is_the_shortest_that_is_right(cells: int, kernel: int) -> None:
+    for before in range(-2, kernel):
+        for results in range(1, cells + kernel - max(before, 0)):
+            if cells + before <= 0:
+                continue
+            found = ring(cells, before, results, kernel)
+            assert in_ring(found, cells, before, results, kernel), (before, results)
+            assert all(in_ring(found + more, cells, before, results, kernel) for more in (1, 2)), (before, results)
+            assert before < 0 or not in_ring(found - 1, cells, before, results, kernel), (before, results)
+
+
+def test_every_length_of_the_cost_model_has_a_layout() -> None:
+    for n in PACKED_LENGTHS:
+        assert layout_of((n, n), 4, SHARED) is not None, n
+    for n in PAIR_LENGTHS:
+        assert pair_geometry((n, 4), 4, SHARED) is not None, n
+        assert pair_geometry((4, n), 8, SHARED) is not None, n
+    for n in LINE_LENGTHS:
+        assert layout_of((n,), 4, SHARED) is not None, n
+
+
+def test_blocks_hold_pairs_of_columns_of_images_of_up_to_240() -> None:
+    large = pair_geometry((240, 240), 4, SHARED)
+    assert large is not None
+    assert (large.orders, large.resident, large.shared) == (((15, 16), (15, 16)), 1, 240 * 121 * 8)
+    assert pair_geometry((252, 252), 4, SHARED) is None
+    assert pair_geometry((11, 16), 4, SHARED) is None
+    assert pair_geometry((16,), 4, SHARED) is None
+    small = pair_geometry((24, 24), 4, SHARED)
+    assert small is not None
+    assert small.resident > 8
+
+
+@pytest.mark.parametrize(
+    ("plan", "lengths"),
+    [
+        (lambda: signal_plan((8, 384, 128, 128), (384, 128, 128), mode="same", axes=(-2, -1)), 192),
+        (lambda: signal_plan((2, 64, 512, 512), (64, 512, 512), mode="same", axes=(-2, -1)), 768),
+        (lambda: signal_plan((64, 768, 1024), (768, 1024), mode="same", axes=-1), 1536),
+        (lambda: signal_plan((4, 768, 1024), (768, 1024), mode="same", axes=-1, boundary="wrap"), 1024),
+    ],
+    ids=["plane", "large-plane", "line", "circle"],
+)
+def test_signals_as_long_as_their_kernels_are_packed_in_the_shortest_ring(plan: Any, lengths: int) -> None:
+    found = plan()
+    assert (found.backend, found.method, found.cost.packed) == ("cuda", "fft", True)
+    assert set(found.lengths) == {lengths}
+
+
+def test_explain_says_how_packed_transforms_run() -> None:
+    line = signal_plan((4, 1024), (4, 1024), mode="same", axes=-1, method="fft").explain()
+    assert (
+        "runs: 2 kernels: spectra of the kernels; lines forward, product and inverse in one, neighbours as one" in line
+    )
+    small = signal_plan((4, 64, 64), (4, 64, 64), mode="same", axes=(-2, -1), method="fft").explain()
+    assert (
+        "tiles forward, product and inverse in one, neighbouring columns as one complex column; radices 8*12 x 8*12"
+        in small
+    )
+    large = signal_plan((4, 512, 512), (4, 512, 512), mode="same", axes=(-2, -1), method="fft").explain()
+    assert (
+        "runs: 5 kernels: rows and columns of the kernels; rows forward, columns forward, product and inverse" in large
+    )
+
+
+def test_lines_that_no_block_holds_are_refused() -> None:
+    plan = signal_plan((4, 32768), (4, 32768), mode="same", boundary="wrap", axes=-1, method="fft")
+    with pytest.raises(
+        UnsupportedError, match=r"^convolve: lines of 32768 take more shared memory than a block's 1024 b"
+    ):
+        convolution.Prepared(plan, launch.Device(0, 4, 1024), np)
+
+
+# ------------------------------------------------------------------ kernels on the host
+
+
+@pytest.fixture
+def host():
+    """The backend on the host, for a test."""
+    with backend(HostRunner()) as runner:
+        yield runner
+
+
+def check(
+    rng: Any, x: Any, w: Any, lengths: tuple[int, ...], method: str = "fft", dtype: str = "float64", **options: Any
+):
+    """Compare packed transforms of these lengths with the reference."""
+    a, b = (rng.standard_normal(shape).astype(dtype) for shape in (x, w))
+    options = {"mode": "same", "axes": tuple(range(-len(lengths), 0))} | options
+    plan = forced(so.plan_convolve(x, dtype, ArraySpec(w, dtype), backend=BACKEND, **options), lengths, method)
+    found = plan(a, b)
+    assert_close(found, so.convolve(a, b, backend="reference", **options), 20 * EPS[dtype])
+
+
+BEYOND = [
+    {}, {"boundary": "wrap"}, {"boundary": "symm"}, {"fillvalue": 1.5}, {"mode": "full"}, {"mode": "valid"},
+]  # fmt: skip
+IDS = ["zeros", "wrap", "symm", "fill", "full", "valid"]
+
+
+@on_host
+@pytest.mark.parametrize("options", BEYOND, ids=IDS)
+@pytest.mark.parametrize(("n", "k", "length"), [(30, 8, 48), (21, 6, 32)], ids=["even", "odd"])
+def test_lines(host, rng, n: int, k: int, length: int, options: dict[str, Any]) -> None:
+    check(rng, (2, 3, n), (3, k), (length,), **options)
+    assert [kernel.name.partition("<")[0] for kernel in host.launched[-2:]] == ["packed_taps", "packed_lines"]
+
+
+@on_host
+def test_a_periodic_line_as_long_as_its_transform(host, rng) -> None:
+    check(rng, (2, 16), (2, 16), (16,), boundary="wrap", dtype="float32")
+    check(rng, (2, 16), (2, 3), (16,), boundary="wrap")
+
+
+@on_host
+@pytest.mark.parametrize("options", BEYOND, ids=IDS)
+@pytest.mark.parametrize("lengths", [(16, 24), (20, 20), (12, 24)], ids=lambda each: "x".join(map(str, each)))
+def test_tiles_of_paired_columns(host, rng, lengths: tuple[int, int], options: dict[str, Any]) -> None:
+    check(rng, (2, 3, 10, 13), (3, 3, 4), lengths, **options)
+    assert [kernel.name.partition("<")[0] for kernel in host.launched] == ["pair_spectra", "pair_filter"]
+
+
+@on_host
+@pytest.mark.parametrize("n", [(40, 30), (41, 31)], ids=["even", "odd"])
+def test_overlapping_tiles_of_paired_columns(host, rng, n: tuple[int, int]) -> None:
+    check(rng, n, (5, 4), (16, 12), "tiles", dtype="float32")
+    check(rng, n, (4, 5), (16, 12), "tiles", boundary="symm")
+
+
+@on_host
+@pytest.mark.parametrize("options", BEYOND, ids=IDS)
+def test_rows_and_columns_through_memory(host, rng, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolution, "pair_geometry", lambda *a: None)
+    check(rng, (2, 3, 11, 18), (3, 4, 5), (16, 24), **options)
+    names = [kernel.name.partition("<")[0] for kernel in host.launched]
+    assert names == ["packed_rows", "packed_spectra", "packed_rows", "packed_columns", "packed_rows_back"]
+
+
+@on_host
+def test_slices_of_kernels_and_of_their_planes(host, rng, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolution, "pair_geometry", lambda *a: None)
+    for room in (20_000, 9_000):
+        monkeypatch.setattr(convolution_packed, "SPACE_BYTES", room)
+        count = len(host.launched)
+        check(rng, (5, 3, 10, 12), (3, 4, 5), (16, 16))
+        assert len(host.launched) - count > 5
+        check(rng, (1, 10, 12), (3, 4, 5), (16, 16))
+        check(rng, (3, 10, 12), (4, 5), (16, 16))
+
+
+@on_host
+@pytest.mark.parametrize("n", [(50, 14), (51, 15)], ids=["even", "odd"])
+def test_tiles_of_columns_through_memory(host, rng, n: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolution, "pair_geometry", lambda *a: None)
+    check(rng, (2, *n), (2, 5, 6), (16, 24), "tiles", dtype="float32")
+    check(rng, (2, *n), (2, 4, 5), (24, 24), "tiles", boundary="wrap")
+
+
+@on_host
+@pytest.mark.parametrize("through_memory", [False, True], ids=["block", "memory"])
+def test_a_finished_layer(host, rng, through_memory: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if through_memory:
+        monkeypatch.setattr(convolution, "pair_geometry", lambda *a: None)
+    x, w, bias = (rng.standard_normal(shape).astype(np.float32) for shape in ((2, 3, 9, 11), (6, 1, 4, 3), (6,)))
+    options = {"groups": 3, "padding": (1, 2), "epilogue": so.Epilogue(0.5, (1, 2, 3, 4, 5, 6), "tanh")}
+    plan = so.plan_fft_conv2d(
+        x.shape, "f4", ArraySpec(w.shape, "float32"), ArraySpec(bias.shape, "float32"), backend=BACKEND, **options
+    )
+    found = forced(plan, (16, 16))(x, w, bias)
+    assert_close(found, so.fft_conv2d(x, w, bias, backend="reference", **options), 20 * EPS["float32"])
+
+
+@on_host
+def test_pairs_that_begin_at_single_numbers(host, rng) -> None:
+    x, out = np.zeros(3 * 16 + 1, np.float32), np.zeros(3 * 16 + 1, np.float32)
+    x[...] = rng.standard_normal(x.size)
+    w = rng.standard_normal((3, 16)).astype(np.float32)
+    for begin in (0, 1):
+        a, y = x[begin : begin + 48].reshape(3, 16), out[1 - begin : 49 - begin].reshape(3, 16)
+        plan = signal_plan((3, 16), (3, 16), mode="same", axes=-1, backend=BACKEND, device="cpu")
+        assert forced(plan, (32,))(a, w, out=y) is y
+        assert_close(y, so.convolve(a, w, mode="same", axes=-1, backend="reference"), 20 * EPS["float32"])
+
+
+@on_host
+@pytest.mark.parametrize(("method", "lengths"), [("fft", (16, 16)), ("tiles", (12, 16))], ids=["whole", "tiles"])
+def test_sums_over_channels_of_paired_columns(host, rng, method: str, lengths: tuple[int, int]) -> None:
+    x, w, bias = (rng.standard_normal(shape).astype(np.float32) for shape in ((3, 4, 13, 12), (6, 2, 3, 4), (6,)))
+    options = {"groups": 2, "padding": 1}
+    plan = so.plan_fft_conv2d(
+        x.shape, "f4", ArraySpec(w.shape, "float32"), ArraySpec(bias.shape, "float32"), backend=BACKEND, **options
+    )
+    found = forced(plan, lengths, method)(x, w, bias)
+    assert_close(found, so.fft_conv2d(x, w, bias, backend="reference", **options), 20 * EPS["float32"])
+    names = [kernel.name.partition("<")[0] for kernel in host.launched]
+    assert names == ["pair_spectra", "pair_forward", "mix", "mix", "pair_inverse"]
