@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import spectralops as so
 from spectralops import transfer
+from spectralops._cuda import pruned
 
 GAUSSIAN = transfer.gaussian(1.0)
 
@@ -105,3 +107,44 @@ def test_lengths_on_gpu(n: int, dtype: str) -> None:
         result = cupy.asnumpy(so.spectral_filter(field, GAUSSIAN, axes=axes, backend="cuda"))
         expected = cupy.asnumpy(so.spectral_filter(field, GAUSSIAN, axes=axes, backend="cupy"))
         assert np.abs(result - expected).max() < (1e-12 if dtype == "float64" else 1e-5) * np.abs(expected).max()
+
+
+LAYERS = {
+    # shape, channels written, modes
+    "few wavenumbers of long lines": ((5, 6, 8192), 7, (16,)),
+    "few wavenumbers of a line a warp": ((3, 3, 1024), 2, (5,)),
+    "lines": ((70, 20, 128), 24, (64,)),
+    "one image": ((1, 12, 128, 128), 12, (32, 16)),
+    "images": ((9, 24, 64, 64), 20, (24, 12)),
+    "long images": ((2, 6, 512, 96), 6, (20, 9)),
+    "volumes": ((2, 4, 24, 32, 40), 3, (6, 8, 7)),
+}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("sliced", [False, True], ids=["whole", "sliced"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_on_gpu(name: str, sliced: bool, rng, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layer, its adjoint and its weight gradient, as exact as single precision."""
+    cupy = pytest.importorskip("cupy")
+    if sliced:
+        monkeypatch.setattr(pruned, "SLICED_FROM", 0)
+        monkeypatch.setattr(pruned, "SLICE_BYTES", 2**16)
+        monkeypatch.setattr(pruned, "_prepared", OrderedDict())
+    shape, written, modes = LAYERS[name]
+    x, g = rng.standard_normal(shape), rng.standard_normal((shape[0], written, *shape[2:]))
+    w = rng.standard_normal((shape[1], written, *modes)) + 1j * rng.standard_normal((shape[1], written, *modes))
+    single = [cupy.asarray(each.astype("float32")) for each in (x, g)]
+    weight = cupy.asarray(w.astype("complex64"))
+    plan = so.plan_spectral_conv(shape, "float32", weight, device="cuda")
+    exact = so.plan_spectral_conv(shape, "float64", w, backend="numpy")
+    axes = tuple(range(2, len(shape)))
+    for result, expected in (
+        (plan(single[0], weight), exact(x, w)),
+        (plan.adjoint()(single[1], weight), exact.adjoint()(g, w)),
+        (
+            so.spectral_conv_weight_gradient(*single, modes, axes=axes, backend="cuda"),
+            so.spectral_conv_weight_gradient(x, g, modes, axes=axes, backend="numpy"),
+        ),
+    ):
+        assert np.linalg.norm(cupy.asnumpy(result) - expected) < 1e-6 * np.linalg.norm(expected)
