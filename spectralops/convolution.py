@@ -62,7 +62,7 @@ def convolve(
     out : array, optional
         Where to put the result; returned.
     workers : int, optional
-        Threads, as in ``scipy.fft``.
+        Most threads to use, as in ``scipy.fft``; small work keeps to one.
     backend : str, optional
         The executor; by default the best for the array's device.
 
@@ -228,7 +228,7 @@ def fft_conv2d(
     out : array, optional
         Where to put the result; returned.
     workers : int, optional
-        Threads, as in ``scipy.fft``.
+        Most threads to use, as in ``scipy.fft``; small work keeps to one.
     backend : str, optional
         The executor; by default the best for the array's device.
 

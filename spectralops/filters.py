@@ -70,7 +70,7 @@ def diffusion_filter(
     out : array, optional
         Where to put the result: its shape, dtype, library and device, not overlapping an input.
     workers : int, optional
-        Number of threads, as in :mod:`scipy.fft`.
+        Most threads to use, as in :mod:`scipy.fft`; small work keeps to one.
     backend : {"cpu", "numpy", "cupy", "reference"}, optional
         Who computes; by default the fastest for the array's device. "cpu" computes several Laplacians each time that
         the field passes through the cache, with the bits of "numpy" whatever the number of threads; it takes up to

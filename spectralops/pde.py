@@ -69,7 +69,7 @@ def pde_step(
     out : array, optional
         Receives the result; must not overlap the inputs.
     workers : int, optional
-        Number of threads, as in ``scipy.fft``.
+        Most threads to use, as in ``scipy.fft``; small work keeps to one.
     backend : str, optional
         Backend to use instead of the preferred one.
 

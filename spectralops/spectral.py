@@ -65,7 +65,7 @@ def spectral_filter(
     out : array, optional
         Where to put the result: its shape, dtype, library and device, not overlapping an input.
     workers : int, optional
-        Number of threads, as in :mod:`scipy.fft`.
+        Most threads to use, as in :mod:`scipy.fft`; small work keeps to one.
     backend : {"cpu", "numpy", "cupy", "reference"}, optional
         Who computes; by default the fastest for the array's device.
 
@@ -218,8 +218,8 @@ def spectral_conv(
     out : array, optional
         Where to put the result: its shape, dtype, library and device, not overlapping an input.
     workers : int, optional
-        Number of threads, as in :mod:`scipy.fft`; the result does not depend on it. Where SciPy and BLAS run instead of
-        the vector engine (``plan.explain()`` says so), BLAS uses threads of its own.
+        Most threads to use, as in :mod:`scipy.fft`; small work keeps to one, and the result does not depend on it. Where
+        SciPy and BLAS run instead of the vector engine (``plan.explain()`` says so), BLAS uses threads of its own.
     backend : {"cpu", "numpy", "cupy", "reference"}, optional
         Who computes; by default the fastest for the array's device.
 
@@ -359,7 +359,7 @@ def fourier_resample(
     out : array, optional
         Where to put the result: its shape, dtype, library and device, not overlapping x.
     workers : int, optional
-        Number of threads, as in :mod:`scipy.fft`.
+        Most threads to use, as in :mod:`scipy.fft`; small work keeps to one.
     backend : {"cpu", "numpy", "cupy", "reference"}, optional
         Who computes; by default the fastest for the array's device.
 

@@ -91,7 +91,7 @@ def diffusion_step(
     out : array, optional
         Receives the result; must not overlap the inputs.
     workers : int, optional
-        Number of threads, as in ``scipy.fft``.
+        Most threads to use, as in ``scipy.fft``; small work keeps to one.
     backend : str, optional
         Backend to use instead of the preferred one.
 
@@ -219,7 +219,7 @@ def convection_step(
     out : array, optional
         Receives the result; must not overlap the inputs.
     workers : int, optional
-        Number of threads, as in ``scipy.fft``.
+        Most threads to use, as in ``scipy.fft``; small work keeps to one.
     backend : str, optional
         Backend to use instead of the preferred one.
 
@@ -362,7 +362,7 @@ def diffuse_convect_step(
     out : array, optional
         Receives the result; must not overlap the inputs.
     workers : int, optional
-        Number of threads, as in ``scipy.fft``.
+        Most threads to use, as in ``scipy.fft``; small work keeps to one.
     backend : str, optional
         Backend to use instead of the preferred one.
 
