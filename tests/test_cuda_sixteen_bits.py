@@ -343,3 +343,35 @@ def test_nothing_is_cast_on_a_device() -> None:
         assert torch.cuda.memory_allocated() == before
     launched = [event for event in profile.events() if event.device_type == torch.autograd.DeviceType.CUDA]
     assert len(launched) <= 1
+
+
+@pytest.mark.gpu
+def test_bfloat16_of_cupy_on_a_device(rng) -> None:
+    cupy = pytest.importorskip("cupy")
+    (x,) = arrays_of(rng, ((3, 24),), "bfloat16")
+    try:
+        there = cupy.asarray(x)
+    except (TypeError, ValueError):
+        pytest.skip("this CuPy has no bfloat16")
+    result = so.spectral_filter(there, GAUSSIAN, axes=-1)
+    assert result.dtype == x.dtype
+    close(
+        cupy.asnumpy(result), so.spectral_filter(x.astype(np.float64), GAUSSIAN, axes=-1, backend="numpy"), "bfloat16"
+    )
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["image", "direct sums of planes"])
+def test_a_captured_graph_on_a_device(rng, name: str) -> None:
+    """No cast is among what is captured, so that nothing but a warm-up is needed."""
+    torch = pytest.importorskip("torch")
+    shapes, call, _ = CALLS[name]
+    arrays = [torch.from_numpy(x.astype(np.float32)).cuda().bfloat16() for x in arrays_of(rng, shapes, "bfloat16")]
+    call(*arrays)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = call(*arrays)
+    arrays[0].neg_()
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(result, call(*arrays))
