@@ -218,7 +218,7 @@ def spectral_conv(
     out : array, optional
         Where to put the result: its shape, dtype, library and device, not overlapping an input.
     workers : int, optional
-        Most threads to use, as in :mod:`scipy.fft`; small work keeps to one, and the result does not depend on it. Where
+        Most threads to use, as in :mod:`scipy.fft`; small work keeps to one. The result does not depend on it. Where
         SciPy and BLAS run instead of the vector engine (``plan.explain()`` says so), BLAS uses threads of its own.
     backend : {"cpu", "numpy", "cupy", "reference"}, optional
         Who computes; by default the fastest for the array's device.
