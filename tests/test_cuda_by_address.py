@@ -60,6 +60,7 @@ CASES: dict[str, tuple[str, list[Any], tuple[Any, ...], dict[str, Any]]] = {
     "convolve": ("convolve", [make(2, 6, 8), make(3, 3, seed=1)], (), {"mode": "same", "method": "direct"}),
     "convolve by tiles": ("convolve", [make(40), make(5, seed=1)], (), {"method": "tiles"}),
     "steps": ("diffusion_step", [make(2, 6, 8)], (0.7, 0.05, 0.5), {"steps": 5}),
+    "many stages": ("diffusion_step", [make(6, 8), NU], (0.7, 0.05, NU), {"steps": 18}),
     "many steps": ("diffusion_step", [make(40, 48)], (0.7, 0.05, 0.5), {"steps": 27}),
     "one step along a line": ("convection_step", [make(3, 16)], ((0.5,), 1.0, 0.1), {"axes": -1}),
     "fields": ("diffusion_step", [make(6, 8), NU], (0.7, 0.05, NU), {"mask": MASK, "steps": 3}),

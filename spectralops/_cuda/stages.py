@@ -217,11 +217,20 @@ class Stages(Emitter):
         found = self._programs.get((combine, blend))
         if found is None:
             found = self._programs[combine, blend] = Program()
-            values = self.values.copy()
-            values["blend"] = blend
-            inner = {(4, word): Address(FIELDS + operand - 1) for word, operand in self.places()}
-            found.add(self.kernel(combine), *map(Address, range(FIELDS)), values, inner=inner)
+            self.append(found, combine, blend, tuple(map(Address, range(FIELDS))), FIELDS)
         return found
+
+    def append(
+        self, program: Program, combine: str, blend: tuple[float, float], fields: tuple[Address, ...], first: int
+    ) -> None:
+        """Add a stage of the field, u, the sum of stages and the result at these addresses.
+
+        `first` is the slot of the first coefficient.
+        """
+        values = self.values.copy()
+        values["blend"] = blend
+        inner = {(FIELDS, word): Address(first + operand - 1) for word, operand in self.places()}
+        program.add(self.kernel(combine), *fields, values, inner=inner)
 
     def kernel(self, combine: str) -> Kernel:
         """The launch of a stage."""

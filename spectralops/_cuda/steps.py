@@ -11,7 +11,7 @@ import numpy as np
 
 from spectralops._cuda import launch
 from spectralops._cuda.marches import ALIGNMENT, LINE_BYTES, March, most_levels
-from spectralops._cuda.program import Prepared, Program, address
+from spectralops._cuda.program import Address, Prepared, Program, address
 from spectralops._cuda.stages import Layout, Stages
 
 if TYPE_CHECKING:
@@ -77,35 +77,50 @@ class Integration:
         self._pitch = -(-nbytes // LINE_BYTES) * LINE_BYTES
         # Where there are several steps, their results lie by turns in the last one and in the result.
         self.space_bytes = (spares + (self.plan.steps > 1)) * self._pitch
+        self._together = self._programmed() if self.plan.steps <= MOST_TOGETHER else None
+
+    def _programmed(self) -> Program:
+        """All stages; its slots are u, the result, scratch memory and the coefficients."""
+        program, spares = Program(), [Address(2, k * self._pitch) for k in range(MOST_SPARES)]
+        for stage in self._integrate(self.plan.steps, Address(0), Address(1), spares):
+            self._stages.append(program, stage.combine, stage.blend, stage.fields, 3)
+        return program
 
     def calls(self, operands: Sequence[int], out: int, space: int) -> Iterator[tuple[Program, list[int]]]:
-        """A program for each stage, with the addresses of its fields and of the coefficients."""
+        """One program, or one for each of many stages with the addresses of its fields and of the coefficients."""
         u, *coefficients = operands
+        if self._together is not None:
+            yield self._together, [u, out, space, *coefficients]
+            return
         spares = [space + k * self._pitch for k in range(MOST_SPARES)]
         for stage in self._integrate(self.plan.steps, u, out, spares):
-            fields = (stage.field, stage.u, stage.out if stage.total is None else stage.total, stage.out)
-            yield self._stages.program(stage.combine, stage.blend), [*fields, *coefficients]
+            yield self._stages.program(stage.combine, stage.blend), [*stage.fields, *coefficients]
 
 
 class Stage(NamedTuple):
-    """One stage, of `field`, in the step that started from `u`; addresses."""
+    """One stage, of `field`, in the step that started from `u`; addresses, in numbers or in slots."""
 
     combine: str
-    field: int
-    u: int
-    out: int
+    field: Any
+    u: Any
+    out: Any
     blend: tuple[float, float] = (0.0, 0.0)
-    total: int | None = None
+    total: Any = None
+
+    @property
+    def fields(self) -> tuple[Any, ...]:
+        """The field, u, the sum of stages, for which the result stands in where there is none, and the result."""
+        return self.field, self.u, self.out if self.total is None else self.total, self.out
 
 
-def _euler(count: int, u: int, out: int, spares: list[int]) -> Iterator[Stage]:
+def _euler(count: int, u: Any, out: Any, spares: list[Any]) -> Iterator[Stage]:
     for step in range(count):
         target = out if (count - step) % 2 else spares[0]
         yield Stage("euler", u, u, target)
         u = target
 
 
-def _rk2(count: int, u: int, out: int, spares: list[int]) -> Iterator[Stage]:
+def _rk2(count: int, u: Any, out: Any, spares: list[Any]) -> Iterator[Stage]:
     middle = spares[0]
     for step in range(count):
         target = out if (count - step) % 2 else spares[1]
@@ -114,7 +129,7 @@ def _rk2(count: int, u: int, out: int, spares: list[int]) -> Iterator[Stage]:
         u = target
 
 
-def _ssprk3(count: int, u: int, out: int, spares: list[int]) -> Iterator[Stage]:
+def _ssprk3(count: int, u: Any, out: Any, spares: list[Any]) -> Iterator[Stage]:
     first, second = spares[:2]
     for step in range(count):
         target = out if (count - step) % 2 else spares[2]
@@ -124,7 +139,7 @@ def _ssprk3(count: int, u: int, out: int, spares: list[int]) -> Iterator[Stage]:
         u = target
 
 
-def _rk4(count: int, u: int, out: int, spares: list[int]) -> Iterator[Stage]:
+def _rk4(count: int, u: Any, out: Any, spares: list[Any]) -> Iterator[Stage]:
     total, a, b = spares[:3]
     for step in range(count):
         target = out if (count - step) % 2 else spares[3]
@@ -136,7 +151,9 @@ def _rk4(count: int, u: int, out: int, spares: list[int]) -> Iterator[Stage]:
 
 
 # Each with the fields of scratch memory that one step takes.
-INTEGRATORS: dict[str, tuple[Callable[[int, int, int, list[int]], Iterator[Stage]], int]] = {
+INTEGRATORS: dict[str, tuple[Callable[[int, Any, Any, list[Any]], Iterator[Stage]], int]] = {
     "euler": (_euler, 0), "rk2": (_rk2, 1), "ssprk3": (_ssprk3, 2), "rk4": (_rk4, 3)
 }  # fmt: skip
 MOST_SPARES = 4
+# Steps of which all launches are one program, whose arguments are all kept.
+MOST_TOGETHER = 16

@@ -70,7 +70,28 @@ __global__ __launch_bounds__(32 * WM * WN) void channel_map(const float* __restr
 
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane / 4, t = lane % 4;
   const int row = warp % WM * (16 * MT), column = warp / WM * (8 * NT);
+  // Two neighbouring points at a time, where rows begin so.
+  struct alignas(WIDE == 4 ? 8 : 4) Pair {
+    float numbers[WIDE == 4 ? 2 : 1];
+  };
+  constexpr int EACH = sizeof(Pair) / sizeof(float);
+  // f(place in the result, channel, numbers of the sum) for all that this thread computes.
   float sum[MT][NT][4];
+  const auto for_pairs = [&](auto&& f) {
+#pragma unroll
+    for (int i = 0; i < MT; ++i)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const index_t r = r0 + row + group + 16 * i + 8 * half, first = (sample * rows + r) * points + p0;
+#pragma unroll
+        for (int j = 0; j < NT; ++j)
+#pragma unroll
+          for (int q = 0; q < 2; q += EACH) {
+            const int point = column + 8 * j + 2 * t + q;
+            if (r < rows && p0 + point < points) f(first + point, r, sum[i][j] + 2 * half + q);
+          }
+      }
+  };
 #pragma unroll
   for (int i = 0; i < MT; ++i)
 #pragma unroll
@@ -79,6 +100,14 @@ __global__ __launch_bounds__(32 * WM * WN) void channel_map(const float* __restr
       for (int q = 0; q < 4; ++q) sum[i][j][q] = 0;
 #pragma unroll
   for (int s = 0; s < STAGES - 1; ++s) fetch(s * DEPTH);
+  // All at once, before anything is stored in their memory.
+  if (onto) {
+    for_pairs([&](index_t at, index_t, float* numbers) {
+      const Pair y = *(const Pair*)(onto + at);
+#pragma unroll
+      for (int e = 0; e < EACH; ++e) numbers[e] = y.numbers[e];
+    });
+  }
   for (index_t begin = 0; begin < columns; begin += DEPTH) {
     landed<STAGES - 2>();
     __syncthreads();
@@ -104,37 +133,18 @@ __global__ __launch_bounds__(32 * WM * WN) void channel_map(const float* __restr
     }
   }
 
-  // Two neighbouring points at a time, where rows begin so.
-  struct alignas(WIDE == 4 ? 8 : 4) Pair {
-    float numbers[WIDE == 4 ? 2 : 1];
-  };
-  constexpr int EACH = sizeof(Pair) / sizeof(float);
+  for_pairs([&](index_t at, index_t channel, const float* numbers) {
+    const float b = bias_of(bias, more, channel);
+    Pair value, result;
 #pragma unroll
-  for (int i = 0; i < MT; ++i)
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const index_t r = r0 + row + group + 16 * i + 8 * half;
-      if (r >= rows) continue;
-      const float b = bias_of(bias, more, r);
-      const index_t first = (sample * rows + r) * points + p0;
-#pragma unroll
-      for (int j = 0; j < NT; ++j)
-#pragma unroll
-        for (int q = 0; q < 2; q += EACH) {
-          const int point = column + 8 * j + 2 * t + q;
-          if (p0 + point >= points) continue;
-          Pair value, result;
-          if (onto) value = *(const Pair*)(onto + first + point);
-#pragma unroll
-          for (int e = 0; e < EACH; ++e) {
-            value.numbers[e] = sum[i][j][2 * half + q + e] + (onto ? value.numbers[e] : 0.0f);
-            const float with = value.numbers[e] + b;
-            result.numbers[e] = ACTIVE ? with * below(with) : with;
-          }
-          if constexpr (ACTIVE) *(Pair*)(z + first + point) = value;
-          *(Pair*)(out + first + point) = result;
-        }
+    for (int e = 0; e < EACH; ++e) {
+      value.numbers[e] = numbers[e];
+      const float with = numbers[e] + b;
+      result.numbers[e] = ACTIVE ? with * below(with) : with;
     }
+    if constexpr (ACTIVE) *(Pair*)(z + at) = value;
+    *(Pair*)(out + at) = result;
+  });
 }
 
 struct GeluArguments {
