@@ -31,11 +31,11 @@ LANES = 32
 # Tiles of the mixing, the preferred ones first: samples and channels of a warp, warps along samples and along channels,
 # and for how many blocks a multiprocessor there must be work.
 TILES = [
-    (8, 4, 1, 4, 1.5),
+    (8, 4, 1, 4, 2.0),
     (4, 4, 2, 2, 0.9),
     (4, 4, 1, 4, 0.9),
     (2, 4, 1, 8, 1.5),
-    (2, 4, 2, 2, 1.0),
+    (2, 4, 2, 2, 1.5),
     (2, 2, 2, 2, 0.9),
     (1, 4, 1, 8, 0.9),
     (1, 4, 1, 4, 0.9),

@@ -57,9 +57,9 @@ __all__ = [
     "slices",
 ]
 
-# Spectra of a slice of a large batch, and how many there must be before it is cut. Slices that the second-level cache
-# could hold are slower: small launches leave multiprocessors idle at their ends.
-SLICE_BYTES, SLICED_FROM = 256 << 20, 384 << 20
+# Bytes of the spectra of a slice of a large batch, and of all of them before it is cut, which bounds scratch memory.
+# Slices that the second-level cache could hold are slower: small launches leave multiprocessors idle at their ends.
+SLICE_BYTES, SLICED_FROM = 1 << 30, 2 << 30
 # Scratch arrays begin at multiples of this, so that every access of theirs is aligned.
 ALIGNMENT = 256
 # Addresses of a program: the arrays, scratch memory, twiddle factors of every axis of every side.
