@@ -68,6 +68,8 @@ def kernels() -> dict[tuple[str, str, str], tuple[Kernel, ...]]:
             for shape in ((64, 64), (2, 32, 32)):  # images that share a block with their spectrum
                 field = np.zeros(shape, dtype)
                 so.spectral_filter(field, GAUSSIAN, axes=tuple(range(field.ndim)), backend=BACKEND)
+            for shape in ((65536,), (8192, 16)):  # lines and columns of which clusters transform parts
+                so.spectral_filter(np.zeros(shape, dtype), GAUSSIAN, axes=tuple(range(len(shape))), backend=BACKEND)
         small = Recorder(shared_bytes=SHARED_BYTES)
         with backend(small):  # a line too long for a block
             so.spectral_filter(np.zeros(32768 if dtype == "float32" else 16384, dtype), GAUSSIAN, backend=BACKEND)
@@ -117,7 +119,7 @@ def test_compiles_for_others(file: str, arch: str) -> None:
 
 def test_every_kernel_is_recorded() -> None:
     """No kernel of any file is left out."""
-    bounds = re.compile(r"__launch_bounds__\((?:[^()]|\([^()]*\))*\)")
+    bounds = re.compile(r"(?:__launch_bounds__|SOPS_CLUSTER)\((?:[^()]|\([^()]*\))*\)")
     written = {
         (path.name, re.findall(r"(\w+)\s*\(", bounds.sub("", part))[0])
         for path in module.KERNELS.glob("*.cu")

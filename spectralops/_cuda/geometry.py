@@ -180,11 +180,11 @@ def rows_kernel(
     `reals`: types of the values in memory and of the arithmetic; `kept`: stored wavenumbers and the lowest, as the
     kernels count them.
     """
-    wavenumbers = "" if name == "rows_filter" else f"{kept[0]}, {kept[1]}, "
+    wavenumbers = "" if name in ("rows_filter", "twos_filter") else f"{kept[0]}, {kept[1]}, "
     return Kernel(
         FILE,
         f"{name}<{', '.join(reals)}, {form}, {wavenumbers}{padding}, {row.template}{more}>",
-        (-(-lines // row.lines),),
+        (-(-lines // (2 * row.lines if name == "twos_filter" else row.lines)),),
         (row.threads,),
         row.passes.padded * row.lines * COMPLEX_BYTES[reals[1]],
         options,

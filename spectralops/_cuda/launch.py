@@ -43,6 +43,8 @@ class Kernel:
     crowded : bool
         Whether the first-level cache gives up all that it can spare, so that as many blocks as fit share a
         multiprocessor: left to itself, the driver may run fewer.
+    cluster : int
+        Neighbouring blocks that run at once and reach into one another's shared memory, as the kernel's code says too.
     """
 
     file: str
@@ -53,6 +55,7 @@ class Kernel:
     options: tuple[str, ...] = ()
     cooperative: bool = False
     crowded: bool = False
+    cluster: int = 1
 
 
 @dataclass(frozen=True, slots=True)

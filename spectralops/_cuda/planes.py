@@ -14,9 +14,10 @@ FILE = "planes.cu"
 WINDOW_THREADS, WHOLE_THREADS = 128, 256
 # Threads of a block for windows that are all worked on at once anyhow, if so many are.
 MORE_THREADS = (512, 256)
-# Points of a thread, registers that it needs for so many or for more, and registers of a multiprocessor.
+# Points of a thread, registers that it needs for so many (in blocks of whole images, which make do with fewer) or for
+# more, and registers of a multiprocessor.
 POINTS = {4: 16, 8: 8}
-REGISTERS, MANY_REGISTERS, ALL_REGISTERS = {4: 80, 8: 112}, 128, 65536
+REGISTERS, WHOLE_REGISTERS, MANY_REGISTERS, ALL_REGISTERS = {4: 80, 8: 112}, {4: 72, 8: 112}, 128, 65536
 # Shared memory that the system takes of each block.
 SYSTEM_BYTES = 1024
 MOST_THREADS = 2048
@@ -62,7 +63,8 @@ class Plane:
         """Blocks that a multiprocessor can run at a time."""
         by_memory = (shared_bytes + SYSTEM_BYTES) // (self.shared + SYSTEM_BYTES)
         points = max(each.size // each.threads for each in (self.row, self.column))
-        registers = REGISTERS[self.itemsize] if points <= POINTS[self.itemsize] else MANY_REGISTERS
+        usual = WHOLE_REGISTERS if self.whole else REGISTERS
+        registers = usual[self.itemsize] if points <= POINTS[self.itemsize] else MANY_REGISTERS
         return min(by_memory, MOST_THREADS // self.threads, ALL_REGISTERS // (self.threads * registers))
 
     def shared_out(self, planes: int, shared_bytes: int, multiprocessors: int) -> Plane:
@@ -91,6 +93,9 @@ def plane_geometry(sizes: tuple[int, ...], kept: int, itemsize: int, shared_byte
             threads //= 2
         if height % 16 or threads < 32:
             return None
+        # A warp more, which has columns only, where the last of them would need a round of their own.
+        if -(-kept // ((threads + 32) // column.threads)) < -(-kept // (threads // column.threads)):
+            threads += 32
     found = Plane(row, column, kept, threads, itemsize)
     return found if found.blocks(shared_bytes) >= 2 else None
 

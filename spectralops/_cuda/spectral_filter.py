@@ -42,8 +42,10 @@ from spectralops._cuda.geometry import (
     words,
 )
 from spectralops._cuda.launch import Kernel, Runner
+from spectralops._cuda.passes import Chirp
 from spectralops._cuda.planes import Plane, filter_kernel, plane_geometry, plane_kernel
 from spectralops._cuda.program import Address, Program, address
+from spectralops._cuda.spread import Spread, columns_in_clusters, lines_in_clusters, spread_columns, spread_lines
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral import SpectralFilterPlan
@@ -69,6 +71,7 @@ class Layout:
     columns: tuple[Lines, ...]  # first axis, then the middle one
     plane: Plane | None = None  # how one block transforms the last two axes
     halves: bool = False  # whether two blocks share a line, of which `row` transforms half
+    spread: Spread | None = None  # how clusters transform lines, or the first of several axes
 
     @property
     def itemsize(self) -> int:
@@ -110,7 +113,12 @@ def _layout(plan: SpectralFilterPlan, shared_bytes: int = SHARED_BYTES) -> Layou
     if len(sizes) == 1:
         form = "FULL" if not real else "PAIRS" if last % 2 == 0 else "HALF"
         row = row_geometry(last // 2 if form == "PAIRS" else last, itemsize, shared_bytes, mirrored=form == "PAIRS")
-        halves = row is None and form == "PAIRS" and last % 4 == 0 and not plan.padded
+        if form == "HALF" and row is not None and isinstance(row.passes, Chirp) and _one_for_all(plan):
+            form = "SPLIT"
+        long = row is None and form == "PAIRS" and not plan.padded
+        if long and (found := spread_lines(last // 2, itemsize, shared_bytes)) is not None:
+            return Layout(form, sizes, plan.batch, reals, found.lines, (), spread=found)
+        halves = long and last % 4 == 0
         if halves:
             row = row_geometry(last // 4, itemsize, shared_bytes)
         if row is None:
@@ -119,17 +127,25 @@ def _layout(plan: SpectralFilterPlan, shared_bytes: int = SHARED_BYTES) -> Layou
     row = row_geometry(last, itemsize, shared_bytes)
     if row is None:
         return f"length {last} does not fit a block"
-    found = columns_form(sizes, itemsize, real, shared_bytes)
-    if isinstance(found, str):
-        return found
-    form, columns = found
+    formed = columns_form(sizes, itemsize, real, shared_bytes)
+    if isinstance(formed, str):
+        return formed
+    form, columns = formed
+    spread = spread_columns(sizes[0], columns[0], itemsize, shared_bytes)
     plane = None
     if form == "PAIRS" and not plan.padded:
         plane = plane_geometry(sizes[-2:], last // 2 + 1, itemsize, shared_bytes)
     if plane is None:
-        return Layout(form, sizes, plan.batch, reals, row, columns)
+        return Layout(form, sizes, plan.batch, reals, row, columns, spread=spread)
     columns = (*columns[:-1], Lines(plane.column, 1))
-    return Layout(form, sizes, plan.batch, reals, Lines(plane.row, 1), columns, plane)
+    return Layout(form, sizes, plan.batch, reals, Lines(plane.row, 1), columns, plane, spread=spread)
+
+
+def _one_for_all(plan: SpectralFilterPlan) -> bool:
+    """Whether all transforms of a batch have the same filter."""
+    rank = len(plan.in_shape)
+    shapes = [(1,) * (rank - len(each.spec.shape)) + each.spec.shape for each in plan.operands[1:]]
+    return all(shape[axis] == 1 for shape in shapes for axis in range(rank) if axis not in plan.axes)
 
 
 def refusal(plan: SpectralFilterPlan) -> str:
@@ -142,12 +158,16 @@ def algorithm(plan: SpectralFilterPlan) -> str:
     """How this plan runs, in words."""
     layout = required(plan, _layout(plan, present_shared_bytes()))
     radices = words((*layout.columns, layout.row))
+    clusters = ""
+    if layout.spread is not None:
+        radices = " x ".join([layout.spread.words, *radices.split(" x ")[1:]])
+        clusters = f" in clusters of {layout.spread.parts} blocks"
     if layout.plane is not None and len(layout.sizes) == 2:
         return f"one kernel, a block per image: forward, product and inverse in shared memory, radices {radices}"
     if layout.plane is not None:
         return (
-            "3 kernels: the last two axes of an image in a block, forward, product and inverse along the first axis, "
-            f"the last two back; half of the spectrum in a workspace; radices {radices}"
+            "3 kernels: the last two axes of an image in a block, forward, product and inverse along the first axis"
+            f"{clusters}, the last two back; half of the spectrum in a workspace; radices {radices}"
         )
     if layout.halves:
         return (
@@ -155,7 +175,8 @@ def algorithm(plan: SpectralFilterPlan) -> str:
             f"and inverse in registers and shared memory, radices {radices}; their sums and differences"
         )
     if not layout.columns:
-        return f"one kernel: forward, product and inverse in registers and shared memory, radices {radices}"
+        lines = {"SPLIT": ", two real lines as one complex line"}.get(layout.form, clusters)
+        return f"one kernel: forward, product and inverse in registers and shared memory{lines}, radices {radices}"
     place = "a workspace" if plan.padded or layout.narrow else "the result's own memory"
     form = {
         "PAIRS": f"two real rows as one complex row, the spectrum in {place}",
@@ -164,7 +185,8 @@ def algorithm(plan: SpectralFilterPlan) -> str:
     }[layout.form]
     count = 2 * len(layout.sizes) - 1
     return (
-        f"{count} kernels, the middle one forward, product and inverse along the first axis; {form}; radices {radices}"
+        f"{count} kernels, the middle one forward, product and inverse along the first axis{clusters}; {form}; "
+        f"radices {radices}"
     )
 
 
@@ -300,9 +322,13 @@ class Prepared:
             n = layout.sizes[-1] // 2
             roots = np.exp(-1j * np.pi * np.arange(n) / n)
             return [np.concatenate([layout.row.passes.table(layout.scale, False), roots])]
+        if not layout.columns and layout.spread is not None:
+            return [layout.spread.table(layout.scale, True)]
         if not layout.columns:
             return [layout.row.passes.table(layout.scale, layout.form == "PAIRS")]
         first = [each.passes.table(1.0 if j else layout.scale, False) for j, each in enumerate(layout.columns)]
+        if layout.spread is not None:
+            first[0] = layout.spread.table(layout.scale, False)
         return [*first, layout.row.passes.table(1.0, False)]
 
     def run(self, runner: Runner, x: Any, symbol: tuple[Any, ...], out: Any) -> None:
@@ -384,7 +410,7 @@ class _Builder:
 
     def rows(self, name: str, source: Address, target: Address, lines: int, fused: bool = False) -> None:
         form, n, row = self.layout.form, self.layout.sizes[-1], self.layout.row
-        kept = {"PAIRS": 0, "HALF": n // 2 + 1, "FULL": n}[form]
+        kept = {"HALF": n // 2 + 1, "FULL": n}.get(form, 0)
         more = self.kinds if fused else ""
         reals = self.layout.reals
         kernel = rows_kernel(name, reals, form, (kept, 0), row, lines, self.options, self.padding, more)
@@ -440,17 +466,14 @@ class _Builder:
         geometry: tuple[int, ...],
     ) -> None:
         """`source` and `target`: address, form and distance between the elements of a column."""
-        kernel = columns_kernel(
-            mode,
-            self.real,
-            source[1:],
-            target[1:],
-            (self.layout.sizes[axis], 0),
-            self.layout.columns[axis],
-            (planes, geometry[0]),
-            self.options,
-            self.kinds if mode == "FILTER" else "",
-        )
+        spread, more = self.layout.spread, self.kinds if mode == "FILTER" else ""
+        blocks = planes, geometry[0]
+        if mode == "FILTER" and spread is not None:
+            kernel = columns_in_clusters(spread, self.real, *source[1:], blocks, self.options, more)
+        else:
+            kept, column = (self.layout.sizes[axis], 0), self.layout.columns[axis]
+            ends = source[1:], target[1:]
+            kernel = columns_kernel(mode, self.real, *ends, kept, column, blocks, self.options, more)
         self.prepared.program.add(
             kernel,
             source[0],
@@ -466,8 +489,14 @@ class _Builder:
         if layout.halves:
             self.halves()
             return
+        if layout.spread is not None and not layout.columns:
+            kernel = lines_in_clusters(layout.spread, layout.reals, layout.batch, self.options, self.kinds)
+            arguments = (Address(X), Address(OUT), Address(TABLES), self.arguments)
+            self.prepared.program.add(kernel, *arguments, inner=self.filter_addresses(3))
+            return
         if len(layout.sizes) == 1:
-            self.rows("rows_filter", Address(X), Address(OUT), layout.batch, fused=True)
+            name = "twos_filter" if layout.form == "SPLIT" else "rows_filter"
+            self.rows(name, Address(X), Address(OUT), layout.batch, fused=True)
             return
         if layout.plane is not None and len(layout.sizes) == 2:
             kernel = filter_kernel(

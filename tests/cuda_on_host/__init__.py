@@ -56,10 +56,10 @@ def translated(kernel: Kernel) -> str:
         f"static constexpr auto the_kernel = &{kernel.name};\n"
         "static void call_it(void** arguments) { cuda_host::call(the_kernel, arguments); }\n"
         'extern "C" size_t argument_size(size_t k) { return cuda_host::argument_size(the_kernel, k); }\n'
-        'extern "C" unsigned long run_kernel(const unsigned* g, size_t shared, void** arguments, int cooperative) {\n'
+        'extern "C" unsigned long run_kernel(const unsigned* g, size_t shared, void** arguments, unsigned together) {\n'
         "  cuda_host::reports = 0;\n"
         "  const dim3 grid(g[0], g[1], g[2]), block(g[3], g[4], g[5]);\n"
-        "  cuda_host::launch(call_it, grid, block, shared, arguments, cooperative);\n"
+        "  cuda_host::launch(call_it, grid, block, shared, arguments, together);\n"
         "  return cuda_host::reports;\n}\n"
     )
 
@@ -107,7 +107,7 @@ def _library(source: str, defines: tuple[str, ...], name: str) -> Any:
     library.argument_size.restype = ctypes.c_size_t
     library.argument_size.argtypes = [ctypes.c_size_t]
     library.run_kernel.restype = ctypes.c_ulong
-    library.run_kernel.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int]
+    library.run_kernel.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_uint]
     return library
 
 
@@ -136,8 +136,9 @@ class HostRunner:
         assert kernel.shared <= self._device.shared_bytes, f"{kernel.name}: {kernel.shared} bytes of shared memory"
         geometry = np.array([*grid, *block], np.uint32)
         addresses = (ctypes.c_void_p * max(len(kept), 1))(*(address for _, address, _ in kept))
-        cooperative = int(kernel.cooperative)
-        reports = library.run_kernel(geometry.ctypes.data, kernel.shared, addresses, cooperative)
+        assert np.prod(grid) % kernel.cluster == 0, f"{kernel.name}: {grid} blocks in clusters of {kernel.cluster}"
+        together = 0 if kernel.cooperative else kernel.cluster
+        reports = library.run_kernel(geometry.ctypes.data, kernel.shared, addresses, together)
         assert reports == 0, f"{kernel.name}: {reports} reports of undefined behaviour, see stderr"
 
     def stream(self) -> int:

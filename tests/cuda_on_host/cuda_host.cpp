@@ -27,6 +27,10 @@ struct Block {
   std::vector<unsigned> lanes;     // live lanes of each warp
   std::vector<uint64_t> exchange;  // two words a lane, for each parity
   unsigned char* shared = nullptr;
+  Block* first = nullptr;  // of the cluster, of which it has the barrier
+  Barrier cluster_barrier;
+  unsigned cluster_live = 0;
+  int votes = 0;
 };
 
 struct Fiber {
@@ -132,6 +136,7 @@ static void leave() {
   current->done = true;
   ++events;
   --block.live;
+  --block.first->cluster_live;
   block.lanes[current->rank / 32] &= ~(1u << current->rank % 32);
   if (block.live && block.barrier.arrived == block.live) {
     block.barrier.arrived = 0;
@@ -153,6 +158,15 @@ static void wait(Barrier& barrier, unsigned count) {
 }
 
 void wait_for_block() { wait(current->block->barrier, current->block->live); }
+void wait_for_cluster() {
+  Block& first = *current->block->first;
+  wait(first.cluster_barrier, first.cluster_live);
+}
+int& votes() { return current->block->votes; }
+void* shared_of_block(void* mine, int rank) {
+  const Block& block = *current->block;
+  return block.first[rank].shared + (static_cast<unsigned char*>(mine) - block.shared);
+}
 void wait_for_warp(unsigned mask) {
   Block& block = *current->block;
   const unsigned warp = current->rank / 32;
@@ -215,10 +229,10 @@ static void begin_block(Block& block, uint3 index, dim3 size, size_t shared, Fib
   }
 }
 
-void launch(void (*kernel)(void**), dim3 grid, dim3 size, size_t shared, void** arguments, bool cooperative) {
+void launch(void (*kernel)(void**), dim3 grid, dim3 size, size_t shared, void** arguments, unsigned together) {
   static std::vector<Fiber> fibers;
   const size_t threads = size.x * size.y * size.z, blocks = size_t(grid.x) * grid.y * grid.z;
-  const size_t together = cooperative ? blocks : 1;
+  if (together == 0) together = unsigned(blocks);
   if (fibers.size() < threads * together) fibers.resize(threads * together);
   std::vector<Block> running(together);
   blockDim = size;
@@ -231,6 +245,9 @@ void launch(void (*kernel)(void**), dim3 grid, dim3 size, size_t shared, void** 
       const size_t b = first + k;
       const uint3 index{unsigned(b % grid.x), unsigned(b / grid.x % grid.y), unsigned(b / grid.x / grid.y)};
       begin_block(running[k], index, size, shared, fibers.data() + k * threads);
+      running[k].first = running.data();
+      running[k].cluster_barrier = {};
+      running[k].cluster_live = unsigned(threads * together);
     }
     run(fibers, threads * together);
   }

@@ -1,5 +1,5 @@
-// Enough of CUDA to run a kernel on the host: one fiber a thread, blocks one after another (all at once in a
-// cooperative launch), so that barriers, shuffles and shared memory mean what they mean on a device.
+// Enough of CUDA to run a kernel on the host: one fiber a thread, blocks one after another (those of a cluster at once,
+// all of them in a cooperative launch), so that barriers, shuffles and shared memory mean what they mean on a device.
 //
 // The text of a kernel is compiled after this header by g++; what it includes from CUDA itself is left out. A kernel
 // that waits for a barrier which not all its threads reach aborts, and so does undefined behaviour that g++ can see.
@@ -57,9 +57,12 @@ uint64_t* exchange();       // two words for each lane of this warp, not those o
 void* dynamic_shared();     // of this block, NaN at the start of a block
 void wait_for_block();
 void wait_for_warp(unsigned mask);
+void wait_for_cluster();
+int& votes();               // of this block
+void* shared_of_block(void* mine, int rank);  // the place in another block of the cluster that `mine` is in this one
 void yield();
 void progress();            // something happened that others may wait for
-void launch(void (*kernel)(void**), dim3 grid, dim3 block, size_t shared, void** arguments, bool cooperative);
+void launch(void (*kernel)(void**), dim3 grid, dim3 block, size_t shared, void** arguments, unsigned together);
 
 // Every lane's value, read from lane `source(lane)`.
 template <class T, class F>
@@ -126,6 +129,15 @@ inline size_t argument_size(void (*)(P...), size_t k) {
 
 // Barriers, votes, shuffles.
 inline void __syncthreads() { cuda_host::wait_for_block(); }
+inline int __syncthreads_or(int predicate) {
+  cuda_host::votes() |= predicate != 0;
+  cuda_host::wait_for_block();
+  const int any = cuda_host::votes();
+  cuda_host::wait_for_block();
+  cuda_host::votes() = 0;
+  cuda_host::wait_for_block();
+  return any;
+}
 inline void __syncwarp(unsigned mask = ~0u) { cuda_host::wait_for_warp(mask); }
 inline void __threadfence() {}
 inline void __threadfence_block() {}

@@ -36,6 +36,13 @@ SOPS_CONSTEXPR int pitch_of(int width) {
   return width + (STEP + BANKS - width % BANKS) % BANKS;
 }
 
+// The largest number of groups, up to `most` and in whole warps, in rounds of which `count` transforms are dealt with.
+SOPS_CONSTEXPR int at_once(int count, int most, int threads) {
+  int found = most;
+  while (found > 1 && (count % found != 0 || found * threads % 32 != 0)) --found;
+  return found;
+}
+
 template <typename T, int THREADS, int ROW_THREADS, typename RowRs, int COLUMN_THREADS, typename ColumnRs, int LAYOUT>
 struct Plane {
   using Rows = Fft<T, -1, ROW_THREADS, 1, BLOCKED, RowRs>;
@@ -43,7 +50,8 @@ struct Plane {
   using Columns = Fft<T, -1, COLUMN_THREADS, 1, LAYOUT, ColumnRs>;
   using ColumnsBack = Fft<T, 1, COLUMN_THREADS, 1, LAYOUT, typename Reversed<ColumnRs>::type>;
   static constexpr int W = Rows::N, H = Columns::N, PAIRS_OF_ROWS = H / 2;
-  static constexpr int AT_ONCE = THREADS / ROW_THREADS, COLUMNS_AT_ONCE = THREADS / COLUMN_THREADS;
+  static constexpr int GROUPS = THREADS / ROW_THREADS, COLUMNS_AT_ONCE = THREADS / COLUMN_THREADS;
+  static constexpr int AT_ONCE = LAYOUT == PACKED ? at_once(PAIRS_OF_ROWS, GROUPS, ROW_THREADS) : GROUPS;
   static constexpr int ROW_PADDED = larger(Rows::G::padded(), RowsBack::G::padded());
   static constexpr int ROW_ROOM = room_of<T>(ROW_PADDED, ROW_THREADS);
   static constexpr int COLUMN_ROOM =
@@ -158,6 +166,7 @@ struct Window {
   template <typename F>
   SOPS_DEVICE static void pairs_of_rows(int threads, F&& f) {
     const int t = threadIdx.x % threads, number = threadIdx.x / threads;
+    if (number >= P::AT_ONCE) return;
     // Of rows exchanged in place, those that a warp accesses at once lie four apart, which are half of all banks.
     const int group = WHOLE && P::AT_ONCE % 8 == 0 ? number / 8 * 8 + number % 2 * 4 + number / 2 % 4 : number;
     for (int first = 0; first < P::PAIRS_OF_ROWS; first += P::AT_ONCE) {

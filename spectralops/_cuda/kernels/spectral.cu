@@ -3,6 +3,8 @@
 //   rows_forward   x -> spectrum along the contiguous axis        rows_inverse   back
 //   columns        forward, inverse, or forward * filter * inverse along another axis
 //   rows_filter    forward * filter * inverse along the contiguous axis, for one transformed axis
+//   twos_filter    the same for two real lines at once, of odd lengths that cost much
+#include "columns.cuh"
 #include "fft.cuh"
 #include "filter.cuh"
 #include "rows.cuh"
@@ -191,17 +193,59 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_filter(const S* __restric
   }
 }
 
+// Blocks of single precision that share a multiprocessor: so many that a thread has at most 168 registers, or two even if
+// a few of its values then lie in memory. Left to itself, the compiler takes twice as many as it needs.
+template <typename T>
+SOPS_CONSTEXPR int twos_at_once(int threads) {
+  return sizeof(T) > 4 ? 1 : larger(384 / threads, threads <= 384 ? 2 : 1);
+}
+
+// Real lines of N values that one filter is for, 2r and 2r + 1 as one complex line; by themselves where one of them has
+// what is not finite, which must not get into the other.
+template <typename S, typename T, int FORM, int PADDING, int THREADS, int LINES, typename Rs, typename... Factors>
+__global__ __launch_bounds__(THREADS* LINES, twos_at_once<T>(THREADS * LINES)) void twos_filter(
+    const S* __restrict__ x, S* __restrict__ out, const Complex<T>* __restrict__ table, long long lines, PadArguments pad,
+    FilterArguments arguments) {
+  using F = Fft<T, -1, THREADS, 1, SPREAD, Rs>;
+  using B = Fft<T, 1, THREADS, 1, SPREAD, typename Reversed<Rs>::type>;
+  constexpr int N = F::N;
+  const int t = opaque(threadIdx.x % THREADS), group = threadIdx.x / THREADS;
+  const index_t line = 2 * ((index_t)blockIdx.x * LINES + group);
+  const bool valid = line < (index_t)lines, pair = line + 1 < (index_t)lines;
+  const Row<PADDING, N> first(pad, valid ? line : 0), second(pad, pair ? line + 1 : 0);
+  Complex<T>* shared = shared_memory<T>() + group * larger(F::G::padded(), B::G::padded());
+  const Filter<T, Factors...> filter(arguments, valid ? line : 0, 0);
+  Complex<T> v[larger(F::E, B::E)];
+  for (int turn = 0; turn < 3; ++turn) {  // both lines, then each
+    const bool with_first = turn != 2, with_second = pair && turn != 1;
+    F::template elements<0>(t, [&](int slot, int i) {
+      v[slot] = {with_first ? (T)to_number(first.read(x, i)) : 0, with_second ? (T)to_number(second.read(x, i)) : 0};
+    });
+    F::template run<false>(v, shared, table, t);
+    // Where a value of a line is not finite, no wavenumber is.
+    bool finite = true;
+    F::template elements<F::PASSES - 1>(t, [&](int slot, int) {
+      if (slot == 0) finite = v[0].re - v[0].re == 0 && v[0].im - v[0].im == 0;
+    });
+    const bool apart = turn > 0 || __syncthreads_or(!finite);
+    if (turn == 0 && apart) continue;
+    F::template elements<F::PASSES - 1>(t, [&](int slot, int k) {
+      const bool mirrored = 2 * k > N;
+      const Complex<T> y = filter.apply(mirrored ? conj(v[slot]) : v[slot], mirrored ? N - k : k);
+      v[slot] = k == 0 ? times(v[slot], real_part(filter.at(0))) : mirrored ? conj(y) : y;
+    });
+    B::template run<false>(v, shared, table + Rs::table(F::PASSES), t, (T)arguments.scale);
+    B::template elements<B::PASSES - 1>(t, [&](int slot, int i) {
+      if (valid && with_first) first.write(out, i, Storage<S>::from(v[slot].re));
+      if (with_second) second.write(out, i, Storage<S>::from(v[slot].im));
+    });
+    if (!apart) break;
+  }
+}
+
 // ---- any other axis: COLUMNS neighbouring columns a block, THREADS threads each
 
 enum Mode { FORWARD = 1, INVERSE = 2, FILTER = 3 };
-
-// Where the lines of an array [outer][N][pitch] lie; the pitches are template arguments, so that offsets are constants.
-struct ColumnArguments {
-  long long columns;              // of a plane
-  long long in_outer, out_outer;  // distances between planes
-  long long mirror;               // PAIRS: column k > 0 has column mirror - k beside it
-  long long nyquist;              // PAIRS: the column that is real like column 0, 0 if there is none
-};
 
 // KEPT, LOW: the wavenumbers that FORWARD stores and INVERSE reads.
 template <typename T, int MODE, int IN, long long IN_PITCH, int OUT, long long OUT_PITCH, int KEPT, int LOW, int THREADS,
@@ -227,9 +271,8 @@ __global__ __launch_bounds__(THREADS* COLUMNS) void columns(const Complex<T>* in
     static_assert(F::G::each(0) % 2 == 0 && F::G::butterflies(0) % 2 == 0, "a thread must hold both rows of a pair");
     F::template elements<0>(t, [&](int slot, int i) {
       if (slot / R % 2 == 0) {
-        const Complex<T> z = load_past(in + i / 2 * pitch + from), m = load_past(in + i / 2 * pitch + mirror);
-        v[slot] = {z.re + m.re, z.im - m.im};
-        v[slot + R] = {z.im + m.im, m.re - z.re};
+        const Complex<T>* row = in + i / 2 * pitch;
+        unpack_pair(load_past(row + from), load_past(row + mirror), v[slot], v[slot + R]);
       }
     });
   } else {
@@ -249,17 +292,11 @@ __global__ __launch_bounds__(THREADS* COLUMNS) void columns(const Complex<T>* in
   out += plane * (index_t)p.out_outer;
   if constexpr (OUT == PAIRS) {
     constexpr int LAST = Last::PASSES - 1, R = Last::Radix::of(LAST);
+    const bool real = from == 0 || from == (index_t)p.nyquist;
     static_assert(Last::G::each(LAST) % 2 == 0 && Last::G::butterflies(LAST) % 2 == 0, "both rows of a pair");
     Last::template elements<LAST>(t, [&](int slot, int i) {
       if (slot / R % 2 == 0) {
-        const Complex<T> a = v[slot], b = v[slot + R];
-        Complex<T>* row = out + i / 2 * step;
-        if (from == 0 || from == (index_t)p.nyquist) {
-          row[from] = {a.re, b.re};
-        } else {
-          row[from] = {a.re - b.im, a.im + b.re};
-          row[mirror] = {a.re + b.im, b.re - a.im};
-        }
+        pack_pair(out + i / 2 * step, from, mirror, real, v[slot], v[slot + R]);
       }
     });
   } else {

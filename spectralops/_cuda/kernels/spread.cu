@@ -1,0 +1,170 @@
+// Transforms that are spread over PARTS blocks of a cluster, since one block has no room for them.
+//
+//   columns_spread   forward * filter * inverse along an axis that is not contiguous, COLUMNS columns a cluster
+//   lines_spread     the same for real lines of 2 N values, stored as S, neighbours as one complex number
+//
+// N = PARTS * M. Part r has the wavenumbers k = r + PARTS * m: they are the transform of M points of
+//   y_r[i] = exp(-2 pi i r i / N) sum_q z[i + q M] exp(-2 pi i r q / PARTS),  i = 0 ... M - 1.
+// Each part reads z for its own M / PARTS of the i's and all q, and writes y_r[i] into the shared memory of part r. On
+// the way back it gathers them. Tables: of the transforms of M points, then exp(-2 pi i i / N) for i = 0 ... M - 1.
+#include "cluster.cuh"
+#include "columns.cuh"
+#include "fft.cuh"
+#include "filter.cuh"
+#include "rows.cuh"
+
+// w^q for q = 1 ... R - 1, each by at most three products.
+template <int R, typename T>
+SOPS_DEVICE void powers(Complex<T> w, Complex<T> (&found)[R]) {
+  found[0] = {1, 0};
+  repeat<R>([&](auto number) {
+    constexpr int q = decltype(number)::value;
+    if constexpr (q == 1) found[1] = w;
+    if constexpr (q > 1) found[q] = found[q / 2] * found[q - q / 2];
+  });
+}
+
+// z[i + q M] for all q, to y_q[i] in all parts; and back.
+template <int PARTS, typename T>
+SOPS_DEVICE void scatter(Complex<T> (&z)[PARTS], Complex<T> root, Complex<T>* place) {
+  Complex<T> factor[PARTS];
+  powers(root, factor);
+  Dft<PARTS, -1>::run(z);
+  of_block(place, 0)[0] = z[0];
+#pragma unroll
+  for (int q = 1; q < PARTS; ++q) of_block(place, q)[0] = z[q] * factor[q];
+}
+template <int PARTS, typename T>
+SOPS_DEVICE void gather(Complex<T> (&z)[PARTS], Complex<T> root, Complex<T>* place) {
+  Complex<T> factor[PARTS];
+  powers(root, factor);
+  z[0] = of_block(place, 0)[0];
+#pragma unroll
+  for (int q = 1; q < PARTS; ++q) z[q] = times_conj(of_block(place, q)[0], factor[q]);
+  Dft<PARTS, 1>::run(z);
+}
+
+template <typename T, int PARTS, int FORM, long long PITCH, int BLOCKS, int THREADS, int COLUMNS, typename Rs,
+          typename... Factors>
+__global__ SOPS_CLUSTER(PARTS) __launch_bounds__(THREADS* COLUMNS, BLOCKS) void columns_spread(
+    const Complex<T>* in, Complex<T>* out, const Complex<T>* __restrict__ table, ColumnArguments p,
+    FilterArguments arguments) {
+  using F = Fft<T, -1, THREADS, COLUMNS, SPREAD, Rs>;
+  using B = Fft<T, 1, THREADS, COLUMNS, SPREAD, typename Reversed<Rs>::type>;
+  constexpr int M = F::N, OWN = M / PARTS;
+  constexpr int TOGETHER = FORM == PAIRS ? 2 : 1;
+  static_assert(M % PARTS == 0 && OWN % TOGETHER == 0, "parts have as many rows each, and both of a pair");
+  const int c = threadIdx.x % COLUMNS, t = threadIdx.x / COLUMNS, part = blockIdx.x % PARTS;
+  const index_t tile = (index_t)blockIdx.x / PARTS, tiles = ((index_t)p.columns + COLUMNS - 1) / COLUMNS;
+  const index_t plane = tile / tiles, column = tile % tiles * COLUMNS + c;
+  const bool valid = column < (index_t)p.columns;
+  const index_t from = valid ? column : 0, mirror = from == 0 ? 0 : (index_t)p.mirror - from;
+  const bool real = from == 0 || from == (index_t)p.nyquist;
+  constexpr index_t pitch = (index_t)PITCH;
+  const Complex<T>* roots = table + Rs::table(F::PASSES) + B::Radix::table(F::PASSES);
+  Complex<T>* shared = shared_memory<T>() + c;
+  in += plane * (index_t)p.in_outer;
+  out += plane * (index_t)p.out_outer;
+  cluster_wait();
+  for (int i = part * OWN + t * TOGETHER; i < (part + 1) * OWN; i += THREADS * TOGETHER) {
+    Complex<T> a[PARTS], b[PARTS];
+#pragma unroll
+    for (int q = 0; q < PARTS; ++q) {
+      if constexpr (FORM == PAIRS) {
+        const Complex<T>* row = in + (i + q * M) / 2 * pitch;
+        unpack_pair(load_past(row + from), load_past(row + mirror), a[q], b[q]);
+      } else {
+        a[q] = load_past(in + (i + q * M) * pitch + from);
+      }
+    }
+    scatter(a, roots[i], shared + i * COLUMNS);
+    if constexpr (FORM == PAIRS) scatter(b, roots[i + 1], shared + (i + 1) * COLUMNS);
+  }
+  cluster_wait();
+  Complex<T> v[larger(F::E, B::E)];
+  F::template elements<0>(t, [&](int slot, int i) { v[slot] = shared[i * COLUMNS]; });
+  F::template run<false>(v, shared, table, t);
+  const Filter<T, Factors...> filter(arguments, plane, from);
+  F::template elements<F::PASSES - 1>(t, [&](int slot, int k) { v[slot] = filter.apply(v[slot], part + PARTS * k); });
+  B::template run<false>(v, shared, table + Rs::table(F::PASSES), t, (T)arguments.scale);
+  B::wait();
+  B::template elements<B::PASSES - 1>(t, [&](int slot, int i) { shared[i * COLUMNS] = v[slot]; });
+  cluster_wait();
+  for (int i = part * OWN + t * TOGETHER; i < (part + 1) * OWN; i += THREADS * TOGETHER) {
+    Complex<T> a[PARTS], b[PARTS];
+    gather(a, roots[i], shared + i * COLUMNS);
+    if constexpr (FORM == PAIRS) gather(b, roots[i + 1], shared + (i + 1) * COLUMNS);
+    if (valid) {
+#pragma unroll
+      for (int q = 0; q < PARTS; ++q) {
+        if constexpr (FORM == PAIRS) pack_pair(out + (i + q * M) / 2 * pitch, from, mirror, real, a[q], b[q]);
+        else out[(i + q * M) * pitch + from] = a[q];
+      }
+    }
+  }
+  cluster_wait();
+}
+
+// After the table of `roots` follow exp(-pi i (r + PARTS * j) / N) for every part r and j = 0 ... M / (last radix) - 1.
+template <typename S, typename T, int PARTS, int BLOCKS, int THREADS, typename Rs, typename... Factors>
+__global__ SOPS_CLUSTER(PARTS) __launch_bounds__(THREADS, BLOCKS) void lines_spread(
+    const Complex<S>* __restrict__ x, Complex<S>* __restrict__ out, const Complex<T>* __restrict__ table,
+    FilterArguments arguments) {
+  using F = Fft<T, -1, THREADS, 1, SPREAD, Rs>;
+  using B = Fft<T, 1, THREADS, 1, SPREAD, typename Reversed<Rs>::type>;
+  constexpr int M = F::N, N = PARTS * M, OWN = M / PARTS, R = Rs::of(F::PASSES - 1), NB = M / R;
+  const int t = opaque(threadIdx.x), part = blockIdx.x % PARTS, other = (PARTS - part) % PARTS;
+  static_assert(M % PARTS == 0, "parts have as many points each");
+  const index_t line = arguments.transform((index_t)blockIdx.x / PARTS);
+  const Complex<T>*roots = table + Rs::table(F::PASSES) + B::Radix::table(F::PASSES), *angles = roots + M + part * NB;
+  Complex<T>* shared = shared_memory<T>();
+  x += line * N;
+  out += line * N;
+  cluster_wait();
+  for (int i = part * OWN + t; i < (part + 1) * OWN; i += THREADS) {
+    Complex<T> z[PARTS];
+#pragma unroll
+    for (int q = 0; q < PARTS; ++q) z[q] = to_number(load_once(x + i + q * M));
+    scatter(z, roots[i], shared + i);
+  }
+  cluster_wait();
+  Complex<T> v[larger(F::E, B::E)];
+  F::template elements<0>(t, [&](int slot, int i) { v[slot] = shared[i]; });
+  F::template run<false>(v, shared, table, t);
+  F::wait();
+  F::template elements<F::PASSES - 1>(t, [&](int slot, int m) { shared[m] = v[slot]; });
+  cluster_wait();
+  const Filter<T, Factors...> filter(arguments, line, 0);
+  // Wavenumber N - k of k = part + PARTS * m lies in another part, m counted from the end.
+  const Complex<T>* mirrored = of_block(shared, other);
+#pragma unroll
+  for (int b = 0; b < F::G::each(F::PASSES - 1); ++b) {
+    const int j = t + b * THREADS;
+    if (F::template inside<F::PASSES - 1>(j)) {
+      const Complex<T> angle = angles[j];
+      repeat<R>([&](auto number) {
+        constexpr int q = decltype(number)::value;
+        const int m = j + q * NB, k = part + PARTS * m;
+        Complex<T>& z = v[b * R + q];
+        if (k == 0) {
+          filter_ends(z, filter.at(0), filter.at(N));
+        } else {
+          const Complex<T> mirror = mirrored[part == 0 ? M - m : M - 1 - m];
+          z = filtered_packed(z, mirror, filter.at(k), filter.at(N - k), rotate<-q, 2 * R>(angle));
+        }
+      });
+    }
+  }
+  cluster_wait();
+  B::template run<false>(v, shared, table + Rs::table(F::PASSES), t, (T)arguments.scale);
+  B::wait();
+  B::template elements<B::PASSES - 1>(t, [&](int slot, int i) { shared[i] = v[slot]; });
+  cluster_wait();
+  for (int i = part * OWN + t; i < (part + 1) * OWN; i += THREADS) {
+    Complex<T> z[PARTS];
+    gather(z, roots[i], shared + i);
+#pragma unroll
+    for (int q = 0; q < PARTS; ++q) store_once(out + i + q * M, Storage<Complex<S>>::from(z[q]));
+  }
+  cluster_wait();
+}

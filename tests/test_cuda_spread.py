@@ -1,0 +1,214 @@
+"""Filters on the CUDA backend whose transforms clusters share, and odd lines done two at a time; on the host."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cuda_on_host import BACKEND, available, backend
+from support import assert_close, tolerance
+
+import spectralops as so
+from spectralops._cuda import spectral_filter as filters
+from spectralops._cuda.geometry import Lines
+from spectralops._cuda.passes import Passes
+from spectralops._cuda.spread import Spread, spread_columns, spread_lines
+
+pytestmark = pytest.mark.skipif(not available(), reason="g++ is not installed")
+
+GAUSSIAN = so.transfer.gaussian(1.0)
+ROOM = 227 * 1024
+SMALL = 96 * 1024
+
+
+def filtered(x: np.ndarray, transfer, axes, names: list[str]) -> np.ndarray:
+    """By the kernels, twice: the threads run in the other order the second time."""
+    with backend() as host:
+        results = [so.spectral_filter(x, transfer, axes=axes, backend=BACKEND) for _ in range(2)]
+    assert [kernel.name.partition("<")[0] for kernel in host.launched] == names * 2
+    np.testing.assert_array_equal(*results)
+    return results[0]
+
+
+def random_transfer(rng, shape: tuple[int, ...], dtype: str, real: bool) -> np.ndarray:
+    values = rng.standard_normal(shape)
+    if real:
+        return values.astype(dtype)
+    return (values + 1j * rng.standard_normal(shape)).astype("complex64" if dtype == "float32" else "complex128")
+
+
+@pytest.mark.parametrize(
+    ("n", "dtype", "found", "shape"),
+    [
+        (512, "float32", Spread(4, Lines(Passes((8, 8), 8, 1), 1), 4), (257,)),
+        (512, "float64", Spread(2, Lines(Passes((8, 4, 4), 16, 1), 1), 8), (3, 257)),
+        (1024, "float32", Spread(8, Lines(Passes((16, 4), 4, 1), 1), 4), (1, 513)),
+    ],
+    ids=["four", "two-each-its-own", "eight"],
+)
+def test_lines_of_clusters(monkeypatch, rng, n: int, dtype: str, found: Spread, shape: tuple[int, ...]) -> None:
+    row_geometry = filters.row_geometry
+    monkeypatch.setattr(
+        filters, "row_geometry", lambda m, *rest, **more: None if m == n // 2 else row_geometry(m, *rest)
+    )
+    monkeypatch.setattr(filters, "spread_lines", lambda m, itemsize, room: found)
+    x = rng.standard_normal((3, n)).astype(dtype)
+    transfer = random_transfer(rng, shape, dtype, real=len(shape) == 1)
+    expected = so.spectral_filter(x.astype("float64"), transfer, axes=1, backend="numpy")
+    assert_close(filtered(x, transfer, 1, ["lines_spread"]), expected, tolerance(dtype, n))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "found", "names"),
+    [
+        (
+            (2, 128, 34),
+            "float32",
+            Spread(4, Lines(Passes((8, 4), 4, 4), 4), 4),
+            ["rows_forward", "columns_spread", "rows_inverse"],
+        ),
+        (
+            (1, 256, 18),
+            "float64",
+            Spread(8, Lines(Passes((4, 8), 2, 8), 8), 8),
+            ["rows_forward", "columns_spread", "rows_inverse"],
+        ),
+        (
+            (1, 128, 24, 18),
+            "float32",
+            Spread(2, Lines(Passes((8, 8), 8, 4), 4), 4),
+            ["rows_forward", "columns", "columns_spread", "columns", "rows_inverse"],
+        ),
+    ],
+    ids=["four", "eight", "volume"],
+)
+def test_columns_of_clusters(monkeypatch, rng, shape, dtype: str, found: Spread, names: list[str]) -> None:
+    monkeypatch.setattr(filters, "spread_columns", lambda n, column, itemsize, room: found)
+    monkeypatch.setattr(filters, "plane_geometry", lambda *arguments: None)
+    x = rng.standard_normal(shape).astype(dtype)
+    axes = tuple(range(1, x.ndim))
+    transfer = random_transfer(rng, (*shape[1:-1], shape[-1] // 2 + 1), dtype, real=False)
+    expected = so.spectral_filter(x.astype("float64"), transfer, axes=axes, backend="numpy")
+    assert_close(filtered(x, transfer, axes, names), expected, tolerance(dtype, found.size))
+
+
+def test_complex_columns_of_clusters(monkeypatch, rng) -> None:
+    found = Spread(4, Lines(Passes((8, 4), 4, 4), 4), 4)
+    monkeypatch.setattr(filters, "spread_columns", lambda n, column, itemsize, room: found)
+    x = (rng.standard_normal((128, 10)) + 1j * rng.standard_normal((128, 10))).astype("complex64")
+    transfer = random_transfer(rng, (128, 10), "float32", real=False)
+    expected = so.spectral_filter(x.astype("complex128"), transfer, axes=(0, 1), backend="numpy")
+    result = filtered(x, transfer, (0, 1), ["rows_forward", "columns_spread", "rows_inverse"])
+    assert_close(result, expected, tolerance("float32", 128))
+
+
+def test_lines_too_long_for_a_block(rng) -> None:
+    x = rng.standard_normal((2, 65536)).astype("float32")
+    result = filtered(x, GAUSSIAN, 1, ["lines_spread"])
+    assert_close(result, so.spectral_filter(x.astype("float64"), GAUSSIAN, axes=1, backend="numpy"), 1e-6)
+    with backend():
+        plan = so.plan_spectral_filter(x.shape, x.dtype, GAUSSIAN, axes=1, backend=BACKEND)
+        words = filters.algorithm(plan)
+    assert words == (
+        "one kernel: forward, product and inverse in registers and shared memory in clusters of 4 blocks, "
+        f"radices {spread_lines(32768, 4, ROOM).words}"
+    )
+
+
+def test_says_that_columns_lie_in_clusters() -> None:
+    with backend():
+        plan = so.plan_spectral_filter((8192, 64), "float32", GAUSSIAN, axes=(0, 1), backend=BACKEND)
+        words = filters.algorithm(plan)
+    assert "along the first axis in clusters of 8 blocks; two real rows" in words
+    assert "radices 8*" in words
+
+
+@pytest.mark.parametrize(
+    ("n", "itemsize", "room", "parts", "blocks"),
+    [
+        (32768, 4, ROOM, 4, 2),
+        (65536, 4, ROOM, 8, 2),
+        (131072, 4, ROOM, 8, 1),
+        (16384, 8, ROOM, 4, 1),
+        (262144, 4, ROOM, None, None),  # 256 KiB a part
+        (32768, 4, SMALL, None, None),  # no clusters
+        (32770, 4, ROOM, None, None),
+    ],
+)
+def test_choice_of_lines(n: int, itemsize: int, room: int, parts: int | None, blocks: int | None) -> None:
+    found = spread_lines(n, itemsize, room)
+    assert (found and found.parts) == parts
+    if found is not None:
+        assert found.blocks == blocks
+        assert found.size == n
+        assert found.shared * found.blocks <= room
+
+
+@pytest.mark.parametrize(
+    ("n", "columns", "itemsize", "room", "parts", "width"),
+    [
+        (8192, 2, 4, ROOM, 8, 16),
+        (4608, 1, 4, ROOM, 8, 16),
+        (8192, 1, 8, ROOM, 8, 4),
+        (4096, 4, 4, ROOM, None, None),  # pieces of 32 bytes
+        (4096, 2, 8, ROOM, None, None),
+        (8192, 2, 4, SMALL, None, None),
+        (8190, 2, 4, ROOM, None, None),
+        (96 * 97, 2, 4, ROOM, None, None),
+    ],
+)
+def test_choice_of_columns(
+    n: int, columns: int, itemsize: int, room: int, parts: int | None, width: int | None
+) -> None:
+    found = spread_columns(n, Lines(Passes((n,), 1, columns), columns), itemsize, room)
+    assert (found and found.parts) == parts
+    if found is not None:
+        assert (found.lines.lines, found.size) == (width, n)
+        assert n % (2 * found.parts**2) == 0
+        assert found.lines.threads <= (512 if itemsize == 4 else 256)
+        assert found.shared <= room
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("lines", [1, 2, 5])
+@pytest.mark.parametrize("n", [17, 51])
+def test_odd_lines_two_at_a_time(rng, n: int, lines: int, dtype: str) -> None:
+    x = rng.standard_normal((lines, n)).astype(dtype)
+    transfer = random_transfer(rng, (n // 2 + 1,), dtype, real=n == 51)
+    expected = so.spectral_filter(x.astype("float64"), transfer, axes=1, backend="numpy")
+    assert_close(filtered(x, transfer, 1, ["twos_filter"]), expected, tolerance(dtype, n))
+
+
+def test_odd_lines_with_filters_of_their_own_go_one_by_one(rng) -> None:
+    x = rng.standard_normal((4, 51)).astype("float32")
+    transfer = random_transfer(rng, (4, 26), "float32", real=False)
+    expected = so.spectral_filter(x.astype("float64"), transfer, axes=1, backend="numpy")
+    assert_close(filtered(x, transfer, 1, ["rows_filter"]), expected, tolerance("float32", 51))
+
+
+def test_odd_lines_of_small_factors_go_one_by_one(rng) -> None:
+    x = rng.standard_normal((4, 45)).astype("float32")
+    expected = so.spectral_filter(x.astype("float64"), GAUSSIAN, axes=1, backend="numpy")
+    assert_close(filtered(x, GAUSSIAN, 1, ["rows_filter"]), expected, tolerance("float32", 45))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", [(0, 3), (1, 0), (2, 50), (4, 7)])
+def test_what_is_not_finite_stays_in_its_line(rng, place: tuple[int, int], bad: float) -> None:
+    x = rng.standard_normal((5, 51)).astype("float32")
+    whole = filtered(x, GAUSSIAN, 1, ["twos_filter"])
+    x[place] = bad
+    result = filtered(x, GAUSSIAN, 1, ["twos_filter"])
+    others = np.arange(5) != place[0]
+    assert not np.isfinite(result[place[0]]).any()
+    np.testing.assert_allclose(result[others], whole[others], atol=1e-6)
+
+
+def test_odd_lines_with_padding(rng) -> None:
+    x = rng.standard_normal((3, 35)).astype("float32")
+    expected = so.spectral_filter(
+        x.astype("float64"), GAUSSIAN, axes=1, pad_width=8, pad_mode="reflect", backend="numpy"
+    )
+    with backend() as host:
+        result = so.spectral_filter(x, GAUSSIAN, axes=1, pad_width=8, pad_mode="reflect", backend=BACKEND)
+    assert [kernel.name.partition("<")[0] for kernel in host.launched] == ["twos_filter"]
+    assert_close(result, expected, tolerance("float32", 51))
