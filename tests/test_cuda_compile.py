@@ -68,6 +68,7 @@ def kernels() -> dict[tuple[str, str, str], tuple[Kernel, ...]]:
             for shape in ((64, 64), (2, 32, 32)):  # images that share a block with their spectrum
                 field = np.zeros(shape, dtype)
                 so.spectral_filter(field, GAUSSIAN, axes=tuple(range(field.ndim)), backend=BACKEND)
+            so.spectral_filter(np.zeros((2, 17), dtype), GAUSSIAN, axes=1, backend=BACKEND)  # odd lines in twos
             for shape in ((65536,), (8192, 16)):  # lines and columns of which clusters transform parts
                 so.spectral_filter(np.zeros(shape, dtype), GAUSSIAN, axes=tuple(range(len(shape))), backend=BACKEND)
         small = Recorder(shared_bytes=SHARED_BYTES)
