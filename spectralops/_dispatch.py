@@ -77,8 +77,8 @@ DEVICE_STEPS = "all but functions of the caller's and the spectral method, which
 DEVICE_TRANSFORMS = "one to three axes, lengths that fit a block; others run on cupy"
 
 DEVICE_CONVOLUTIONS = (
-    "direct sums along one to three axes; tiles along one or two where one of the kernel's size fits a block; "
-    "others run on cupy"
+    "direct sums along one to three axes; transforms along one or two where a tile of the kernel's size fits a block, "
+    "or of plain real images without channels; others run on cupy"
 )
 
 SUPPORT: dict[tuple[str, str], Support] = {

@@ -249,3 +249,35 @@ def test_sums_over_channels_of_paired_columns(host, rng, method: str, lengths: t
     assert_close(found, so.fft_conv2d(x, w, bias, backend="reference", **options), 20 * EPS["float32"])
     names = [kernel.name.partition("<")[0] for kernel in host.launched]
     assert names == ["pair_spectra", "pair_forward", "mix", "mix", "pair_inverse"]
+
+
+# ------------------------------------------------------------------ kernels on a device
+
+SIGNALS = [
+    ((2, 3, 224, 224), (3, 31, 31), (240, 240), "fft"),
+    ((2, 3, 200, 210), (3, 15, 16), (72, 64), "tiles"),
+    ((3, 2, 64, 64), (2, 64, 64), (96, 96), "fft"),
+    ((2, 3, 256, 256), (3, 256, 256), (384, 384), "fft"),
+    ((600, 500), (101, 90), (336, 560), "tiles"),
+    ((4, 3, 1024), (3, 1024), (1536,), "fft"),
+]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("x", "w", "lengths", "method"), SIGNALS, ids=str)
+def test_signals_match_transforms_on_gpu(x, w, lengths, method: str, dtype: str) -> None:
+    torch = pytest.importorskip("torch")
+    a, b = (torch.randn(shape, dtype=torch.float64, device="cuda") for shape in (x, w))
+    axes = tuple(range(-len(lengths), 0))
+    sizes = tuple(n + k - 1 for n, k in zip(x[-len(axes) :], w[-len(axes) :], strict=True))
+    y = torch.fft.irfftn(
+        torch.fft.rfftn(a, s=sizes, dim=axes) * torch.fft.rfftn(b, s=sizes, dim=axes), s=sizes, dim=axes
+    )
+    begin = tuple((k - 1) // 2 for k in w[-len(axes) :])
+    expected = y[(..., *(slice(s, s + n) for s, n in zip(begin, x[-len(axes) :], strict=True)))]
+    plan = forced(
+        so.plan_convolve(x, dtype, ArraySpec(w, dtype), mode="same", axes=axes, device="cuda"), lengths, method
+    )
+    kind = getattr(torch, dtype)
+    assert_close(plan(a.to(kind), b.to(kind)).double().cpu(), expected.cpu(), 20 * EPS[dtype])

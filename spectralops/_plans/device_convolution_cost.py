@@ -55,7 +55,7 @@ PACKED_LENGTHS = tuple(
            if 8 * 2**a * 3**b * 5**c * 7**d <= 2**13)
 )  # fmt: skip
 PAIR_LENGTHS = tuple(sorted({a * b for a in RADICES for b in RADICES if b % 2 == 0}))
-# Rows beyond this need so many registers that too few threads share a multiprocessor.
+# Lines beyond this need so many registers that too few threads share a multiprocessor.
 LONGEST_PAIRED = 240
 # How much longer than the shortest a transform may be that takes fewer operations.
 LONGER = 1.25
@@ -242,7 +242,7 @@ class DeviceSums:
         """Whether a block holds a tile whose columns are paired."""
         rows, columns = lengths
         held = rows * (columns // 2 | 1) * 8 * self.width <= self.shared
-        return held and rows in PAIR_LENGTHS and columns in PAIR_LENGTHS and columns <= LONGEST_PAIRED
+        return held and rows in PAIR_LENGTHS and columns in PAIR_LENGTHS and max(lengths) <= LONGEST_PAIRED
 
     def _pair_tiles(self, axis: int, length: int) -> int:
         """Tiles along an axis; of several, each gives an even number of results."""
