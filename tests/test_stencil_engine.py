@@ -220,6 +220,33 @@ def test_any_tiling_gives_the_bits_of_single_numpy_steps(
     assert same_bits(result, expected)
 
 
+STRAIGHT = {
+    "diffusion": lambda u, nu, **o: so.diffusion_step(u, (0.5, 0.7), 0.01, 1.0, **o),
+    "each grid": lambda u, nu, **o: so.diffusion_step(u, (0.5, 0.7), 0.01, nu, source=0.3, **o),
+    "burgers": lambda u, nu, **o: so.diffuse_convect_step(u, (0.5, 0.7), 0.01, 1.0, **o),
+    "upwind3": lambda u, nu, **o: so.convection_step(u, (0.3, -0.2), (0.5, 0.7), 0.01, scheme="upwind3", **o),
+    "one axis": lambda u, nu, **o: so.convection_step(u, (0.0, 0.2), (0.5, 0.7), 0.01, **o),
+}
+
+
+@pytest.mark.parametrize("term", STRAIGHT)
+@pytest.mark.parametrize("condition", ["periodic", "mixed", "open", "robin"])
+def test_a_single_step_straight_from_the_array(
+    term: str, condition: str, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    cut_up(monkeypatch, CACHE_BYTES=64, STRAIGHT_ROWS=6)
+    bc, dtype = CONDITIONS[condition], ("float32", "float64")[len(term) % 2]
+    u, nu = rng.standard_normal((2, 23, 83)).astype(dtype), rng.random((2, 1, 1))
+    options: dict[str, Any] = {"axes": (1, 2), "bc": (bc, bc) if isinstance(bc, tuple) else bc}
+    expected = STRAIGHT[term](u, nu, on_unstable="ignore", backend="numpy", **options)
+    for workers in (1, 3):
+        found = STRAIGHT[term](u, nu, on_unstable="ignore", backend="cpu", workers=workers, **options)
+        assert same_bits(found, expected)
+    # Where u lies in another order it goes through scratch memory.
+    other = np.asfortranarray(u)
+    assert same_bits(STRAIGHT[term](other, nu, on_unstable="ignore", backend="cpu", **options), expected)
+
+
 @pytest.mark.usefixtures("tiling")
 @pytest.mark.parametrize("layout", ["F", "strided", "reversed", "broadcast"])
 def test_fields_of_any_strides(layout: str, rng: np.random.Generator) -> None:
@@ -297,7 +324,7 @@ def test_plans_that_differ_in_numbers_alone_share_their_ground() -> None:
     results = [plan(u, workers=1) for plan in plans]
     grounds = [engine._prepared(plan).ground for plan in plans]
     assert grounds[0] is grounds[1]
-    assert list(grounds[0].schedules) == [(2, 1)]
+    assert list(grounds[0].schedules) == [(2, 1, True)]
     for dt, result in zip((0.1, 0.2), results, strict=True):
         assert same_bits(result, so.diffusion_step(u, 1.0, dt, 1.0, steps=2, backend="numpy"))
     masked = so.plan_diffusion_step((8, 9), "float64", 1.0, 0.1, 1.0, mask=np.ones((8, 9), bool))

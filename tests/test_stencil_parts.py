@@ -113,6 +113,38 @@ def test_a_long_line_is_cut_and_many_short_ones_are_bundled() -> None:
     assert len(one.items) < 10
 
 
+def test_a_single_step_goes_straight_where_it_reads_nothing_but_an_array_in_order() -> None:
+    wide = frame((1, 1000, 3000), (False, True, True), grids=2)
+    (one,) = tiles.passes(wide, 1, 1, True)
+    blocks = one.records[-1]
+    bands = -(-998 // tiles.STRAIGHT_ROWS)
+    assert (
+        blocks[:, [Record.STAGE, Record.P0, Record.P1, Record.I0, Record.I1]].tolist() == [[-3, 0, 1, 16, 2984]] * bands
+    )
+    assert [1, *blocks[:, Record.J1]] == [*blocks[:, Record.J0], 999]
+    assert len(one.items) == 2 * (3 * bands + 2)  # the ends of these rows, and the first and the last row
+    assert one.items[:, Item.GRID].tolist() == sorted(one.items[:, Item.GRID])
+
+
+def test_other_steps_do_not_go_straight() -> None:
+    def straight(of: tiles.Frame, steps: int = 1, contiguous: bool = True) -> bool:
+        return any(
+            (records[:, Record.STAGE] == -3).any() for records in tiles.passes(of, steps, 1, contiguous)[0].records
+        )
+
+    shape, ends = (1, 1000, 3000), (False, True, True)
+    wide = frame(shape, ends)
+    assert straight(wide)
+    assert not straight(wide, contiguous=False)
+    assert not straight(wide, 2)
+    masked = program(mask=np.ones((64, 64), bool))
+    assert not straight(tiles.Frame(1, shape, 2, ends, (0, 1, 1), masked))
+    assert not straight(tiles.Frame(1, shape, 2, ends, (0, 1, 1), program(integrator="rk2")))
+    assert not straight(tiles.Frame(1, (50, 60, 3000), 3, (True,) * 3, (1, 1, 1), program()))
+    assert [straight(frame((1, rows, 90_000), ends)) for rows in (2, 3)] == [False, True]
+    assert [straight(frame((1, 90_000, n), ends)) for n in (64, 65)] == [False, True]
+
+
 def test_costly_steps_take_few_levels_a_pass() -> None:
     plan = so.plan_convection_step(
         (2000, 2000), F32, (1.0, 1.0), 1.0, 0.1, scheme="weno5", steps=9, on_unstable="ignore"

@@ -96,7 +96,11 @@ class Ground:
         self.batch = shape[: ndim - inner]
         grids = int(np.prod(self.batch, dtype=np.int64))
         cells = (1,) * (3 - inner) + tuple(shape[ndim - inner :])
-        wraps = [layers[0][0].source == "wrap" if layers[0] else True for layers in geometry.ghosts]
+        # An axis along which nothing moves has no ghosts; its ends may be held all the same.
+        wraps = [
+            layers[0][0].source == "wrap" if layers[0] else not any(held)
+            for layers, held in zip(geometry.ghosts, geometry.held, strict=True)
+        ]
         widths = (0,) * (3 - dims) + tuple(geometry.widths)
         self.frame = Frame(grids, cells, dims, (False,) * (3 - dims) + tuple(wraps), widths, program)  # type: ignore
         self.sweep, self.stages = sweep(compute), stages(program)
@@ -111,7 +115,9 @@ class Ground:
             ],
             np.int64,
         ).reshape(-1, len(Face))
-        self.schedules: dict[tuple[int, int], list[Pass]] = {}
+        self.schedules: dict[tuple[int, int, bool], list[Pass]] = {}
+        self.straight = np.zeros(len(Job), np.int64)
+        self.straight[Job.PITCH], self.straight[Job.PLANE_PITCH] = cells[2], cells[1] * cells[2]
         self.job = self._job()
 
     def _job(self) -> Array:
@@ -135,8 +141,8 @@ class Ground:
             if held
         )
         for place, array in zip(
-            (Job.SOURCES, Job.SCALES, Job.OFFSETS, Job.STAGES, Job.FACES),
-            (*self.rules, self.stages, self.faces),
+            (Job.SOURCES, Job.SCALES, Job.OFFSETS, Job.STAGES, Job.FACES, Job.STRAIGHT),
+            (*self.rules, self.stages, self.faces, self.straight),
             strict=True,
         ):
             job[place] = array.ctypes.data
@@ -161,13 +167,13 @@ class Ground:
                         scale[(Table.CELLS, *place)], offset[(Table.CELLS, *place)] = rule.scale, rule.offset
         return source, scale, offset
 
-    def passes(self, steps: int, workers: int) -> list[Pass]:
-        """The passes for so many steps and threads."""
-        found = self.schedules.get((steps, workers))
+    def passes(self, steps: int, workers: int, contiguous: bool) -> list[Pass]:
+        """The passes for so many steps and threads; `contiguous`: whether u is in C order."""
+        found = self.schedules.get((steps, workers, contiguous))
         if found is None:
-            found = passes(self.frame, steps, workers)
+            found = passes(self.frame, steps, workers, contiguous and not self.moved)
             if len(self.schedules) < KEPT:
-                self.schedules[steps, workers] = found
+                self.schedules[steps, workers, contiguous] = found
         return found
 
 
@@ -192,13 +198,13 @@ class Prepared:
         if self.constants is not None:
             self.job[Job.COEFFICIENTS] = self.constants.ctypes.data
 
-    def passes(self, workers: int) -> list[Pass]:
-        """The passes for so many threads."""
-        return self.ground.passes(self.plan.steps, workers)
+    def passes(self, workers: int, contiguous: bool = True) -> list[Pass]:
+        """The passes for so many threads; `contiguous`: whether u is in C order."""
+        return self.ground.passes(self.plan.steps, workers, contiguous)
 
     def run(self, arrays: tuple[Array, ...], out: Array, workers: int) -> None:
         """All passes, from u to out."""
-        schedule, ground = self.passes(workers), self.ground
+        schedule, ground = self.passes(workers, bool(arrays[0].flags.c_contiguous)), self.ground
         target = np.empty([out.shape[axis] for axis in ground.order], out.dtype) if ground.moved else out
         keep: list[Any] = []  # what the job's addresses point to
         entries = np.array([self._entry(arrays[operand], keep) for operand in self.read], np.int64)

@@ -44,6 +44,7 @@ class Job(Place):
     FACES = auto()  # address of what is made for them
     FACE_COUNT = auto()
     HELD = auto()  # bits of sides
+    STRAIGHT = auto()  # address of a job whose pitches are the grid's own
     STAGES = auto()  # addresses of the functions that compute rows
     FUNCTIONS = auto()  # addresses of the pointwise ones
     DT = auto()  # address
@@ -86,7 +87,8 @@ class Item(Place):
 class Record(Place):
     """Of a block of cells that one level computes; the stage -1 loads them, the target -1 is the result.
 
-    Rows lie in scratch memory as many rows further up as SHIFT says. The stage -2 moves the rows J0 to J1 up there.
+    Rows lie in scratch memory as many rows further up as SHIFT says. The stage -2 moves the rows J0 to J1 up there. The
+    stage -3 computes its cells, which have all their neighbours, from the array itself.
     """
 
     STAGE = auto()

@@ -30,6 +30,7 @@ def emit_sweep(e: Emitter) -> None:
     _emit_load_block(e)
     _emit_move(e)
     _emit_level(e)
+    _emit_straight(e)
     with e.function("sweep", "qqiii", private=False) as (job, items, first, last, address):
         scratch = e.pointer(address)
         with e.loop(first, last) as index:
@@ -41,11 +42,14 @@ def emit_sweep(e: Emitter) -> None:
 
 
 def _emit_record(e: Emitter, arguments: tuple[Value, ...]) -> None:
-    """Compute a block of a level, load one of a tile, or move rows up."""
+    """Compute a block of a level, load one of a tile, move rows up, or compute a block straight from the array."""
     stage = e.scalar(arguments[2], int(Record.STAGE))
 
+    def rarer() -> None:
+        e.either(stage.equals(-2), lambda: e.call("move", *arguments), lambda: e.call("straight", *arguments))
+
     def other() -> None:
-        e.either(stage.equals(-1), lambda: e.call("load", *arguments), lambda: e.call("move", *arguments))
+        e.either(stage.equals(-1), lambda: e.call("load", *arguments), rarer)
 
     e.either(stage < 0, other, lambda: e.call("level", *arguments))
 
@@ -119,6 +123,25 @@ def _emit_level(e: Emitter) -> None:
                 e.call("hold", job, item, record, p, s, to, out_pitch)
         with e.when(target >= 0):
             _emit_ghosts(e, (job, item, record, e.shift(inner, base)), flags, Table.CELLS)
+
+
+def _emit_straight(e: Emitter) -> None:
+    """Define ``straight(job, item, record, scratch)``: a block of rows from the array to the result."""
+    with e.function("straight", "qqqf") as (job, item, record, scratch):
+        j, i, r = Tables(e, job), Tables(e, item), Tables(e, record)
+        a = Tables(e, e.pointer(j[Job.ARRAYS], "q"))
+        grid, pitch = i[Item.GRID], j[Job.CELLS]
+        first = r[Record.J0] * pitch + r[Record.I0]
+        source = e.shift(e.pointer(a[Array.ADDRESS] + e.scalar(e.pointer(a[Array.GRIDS], "q"), grid)), first)
+        target = e.shift(e.pointer(j[Job.OUT]), grid * j[Job.ROWS] * pitch + first)
+        count, n = r[Record.J1] - r[Record.J0], r[Record.I1] - r[Record.I0]
+        rows, own = e.scalar(e.pointer(j[Job.STAGES], "q")), e.pointer(j[Job.STRAIGHT], "q")
+        zero, one = e.integer(0), e.integer(1)
+        coefficients = _coefficients(e, j, i)
+        # Rows one by one: several, whose distance is often a multiple of a page, would fight for sets of the cache.
+        with e.loop(0, count) as k:
+            here, there = e.shift(source, k * pitch), e.shift(target, k * pitch)
+            e.call_address(rows, own, coefficients, scratch, zero, here, there, pitch, one, n, one)
 
 
 def _emit_pointwise(

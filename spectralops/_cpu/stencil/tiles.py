@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spectralops._cpu.stencil.layout import Item
+from spectralops._cpu.stencil.layout import Item, Record
 from spectralops._cpu.stencil.program import Program
 from spectralops._cpu.stencil.schedule import reach, schedule
 from spectralops._cpu.vector import host, workspace
@@ -37,6 +37,8 @@ BLOCK_PLANES = 2
 # A tile whose rows take turns in scratch memory is at most so many times taller than what a pass reaches beyond it, or
 # has so many rows: its neighbours compute little twice, and the order of its levels is still a short list.
 TALL_REACHES, TALL_ROWS = 64, 2048
+# Rows that a single step computes straight from the array before the ends of these rows, and the cells at either end.
+STRAIGHT_ROWS = 32
 # A tile is at least this many times longer than what a pass reaches beyond it: neighbours compute the rest twice.
 TILE_REACHES = {1: 16, 2: 16, 3: 8}
 
@@ -114,15 +116,47 @@ class Pass:
 
 
 @lru_cache(maxsize=64)
-def passes(frame: Frame, steps: int, workers: int) -> list[Pass]:
-    """The passes that advance all grids by a number of steps."""
+def passes(frame: Frame, steps: int, workers: int, contiguous: bool = False) -> list[Pass]:
+    """The passes that advance all grids by a number of steps; `contiguous`: whether they lie in C order."""
     if frame.dims == 1:
         return list(_lines(frame, steps, workers))
     size = frame.layout(frame.shape).size * frame.cell_bytes
     alone = frame.grids < workers and size >= CACHE_BYTES // SHARED_FRACTION
     if size <= CACHE_BYTES and not alone:
         return [_pass(frame, steps, [[(0, n)] for n in frame.shape], frame.shape[:2])]
+    if contiguous and steps == 1 and _goes_straight(frame):
+        return [_straight(frame)]
     return list(_tiled(frame, steps, workers))
+
+
+def _goes_straight(frame: Frame) -> bool:
+    """Whether a step reads nothing but u, and planes have cells enough that lie nowhere near an end."""
+    program, (_, rows, n) = frame.program, frame.shape
+    alone = program.scratch == program.buffers and program.stages == 1
+    height, length = _ends(frame)
+    return frame.dims == 2 and alone and rows > 2 * height and n > 4 * length
+
+
+def _ends(frame: Frame) -> tuple[int, int]:
+    """Rows and cells at either end that tiles compute; the very last may be held, also where nothing moves."""
+    return max(1, frame.widths[1]), LINE_BYTES // frame.itemsize
+
+
+def _straight(frame: Frame) -> Pass:
+    """A pass of one step from the array to the result; tiles in scratch memory compute what lies at the ends."""
+    (_, rows, n), (height, length) = frame.shape, _ends(frame)
+    inner = rows - 2 * height
+    bands = [(first + height, last + height) for first, last in _cuts(inner, _count(inner, STRAIGHT_ROWS))]
+    blocks = np.zeros((len(bands), len(Record)), np.int64)
+    blocks[:, Record.STAGE], blocks[:, Record.P1] = -3, 1
+    blocks[:, [Record.J0, Record.J1]] = bands
+    blocks[:, Record.I0], blocks[:, Record.I1] = length, n - length
+    tiles = _Tiles(frame, 1, (1, BLOCK_ROWS[2]))
+    for k, band in enumerate(bands):
+        tiles.items.append((0, 0, 0, 0, 1, rows, n, 0, blocks[k].ctypes.data, 1))
+        tiles.add([[(0, 1)], [band], [(0, length), (n - length, n)]])
+    tiles.add([[(0, 1)], [(0, height), (rows - height, rows)], [(0, n)]])
+    return tiles.made(1, blocks)
 
 
 def _most_steps(frame: Frame) -> int:
@@ -201,50 +235,75 @@ def _cuts(n: int, count: int) -> list[tuple[int, int]]:
 def _pass(
     frame: Frame, steps: int, cuts: list[list[tuple[int, int]]], block: tuple[int, int], height: int | None = None
 ) -> Pass:
-    """A pass over tiles that are cut along each axis as said, of whose rows scratch memory holds `height`.
+    """A pass over tiles that are cut along each axis as said, of whose rows scratch memory holds `height`."""
+    tiles = _Tiles(frame, steps * frame.program.stages, block, height)
+    tiles.add(cuts)
+    return tiles.made(steps)
 
-    Ends of an axis are walls, except where it wraps around and is not in one block.
-    """
-    program = frame.program
-    levels = steps * program.stages
-    far = reach(levels, frame.widths, frame.lanes)
-    sides = []  # of each axis: (first, extent, walls) of its tiles
-    for axis, ranges in enumerate(cuts):
-        low, high = 1 << 2 * axis, 2 << 2 * axis
-        walled = not frame.periodic[axis] or (len(ranges) == 1 and (axis == 2 or block[axis] >= frame.shape[axis]))
-        tiles = []
-        for first, end in ranges:
-            # Where a tile would look beyond a wall it begins there, and computes a few of its neighbour's cells too.
-            walls = (low if walled and first <= far[axis] else 0) | (
-                high if walled and end + far[axis] >= frame.shape[axis] else 0
+
+class _Tiles:
+    """The tiles of a pass of so many levels: rows of integers, the records of their levels, and the largest extent."""
+
+    def __init__(self, frame: Frame, levels: int, block: tuple[int, int], height: int | None = None) -> None:
+        self.frame, self.levels, self.block, self.height = frame, levels, block, height
+        self.items: list[tuple[int, ...]] = []
+        self.records: dict[tuple[int, Three], Any] = {}
+        self.largest: Three = (0, 0, 0)
+
+    def add(self, cuts: list[list[tuple[int, int]]]) -> None:
+        """Tiles that are cut along each axis as said.
+
+        Ends of an axis are walls, except where it wraps around and is not in one block.
+        """
+        frame, block = self.frame, self.block
+        far = reach(self.levels, frame.widths, frame.lanes)
+        sides = []  # of each axis: (first, extent, walls) of its tiles
+        for axis, ranges in enumerate(cuts):
+            low, high = 1 << 2 * axis, 2 << 2 * axis
+            walled = not frame.periodic[axis] or (len(ranges) == 1 and (axis == 2 or block[axis] >= frame.shape[axis]))
+            tiles = []
+            for first, end in ranges:
+                # Where a tile would look beyond a wall it begins there, and computes some of its neighbour's cells too.
+                walls = (low if walled and first <= far[axis] else 0) | (
+                    high if walled and end + far[axis] >= frame.shape[axis] else 0
+                )
+                first = 0 if walls & low else first
+                end = frame.shape[axis] if walls & high else end
+                before, after = (0 if walls & side else far[axis] for side in (low, high))
+                tiles.append((first - before, end - first + before + after, walls))
+            sides.append(tiles)
+        for z, planes, walls_z in sides[0]:
+            for y, rows, walls_y in sides[1]:
+                for x, cells, walls_x in sides[2]:
+                    walls = walls_z | walls_y | walls_x
+                    found = self._levels(walls, (planes, rows, cells))
+                    self.items.append((0, z, y, x, planes, rows, cells, walls, found.ctypes.data, len(found)))
+        planes, rows, cells = (max(extent for _, extent, _ in tiles) for tiles in sides)
+        if self.height is not None:
+            rows = min(rows, self.height)
+        self.largest = max(planes, self.largest[0]), max(rows, self.largest[1]), max(cells, self.largest[2])
+
+    def _levels(self, walls: int, extent: Three) -> Any:
+        """The records of a tile."""
+        key = walls, extent
+        if key not in self.records:
+            program, frame = self.frame.program, self.frame
+            self.records[key] = schedule(
+                program.integrator,
+                program.stages,
+                self.levels,
+                extent,
+                frame.widths,
+                walls,
+                self.block,
+                frame.lanes,
+                self.height,
             )
-            first = 0 if walls & low else first
-            end = frame.shape[axis] if walls & high else end
-            before, after = (0 if walls & side else far[axis] for side in (low, high))
-            tiles.append((first - before, end - first + before + after, walls))
-        sides.append(tiles)
-    items, records = [], {}
-    for z, planes, walls_z in sides[0]:
-        for y, rows, walls_y in sides[1]:
-            for x, cells, walls_x in sides[2]:
-                walls, extent = walls_z | walls_y | walls_x, (planes, rows, cells)
-                key = (walls, extent)
-                if key not in records:
-                    records[key] = schedule(
-                        program.integrator,
-                        program.stages,
-                        levels,
-                        extent,
-                        frame.widths,
-                        walls,
-                        block,
-                        frame.lanes,
-                        height,
-                    )
-                found = records[key]
-                items.append((0, z, y, x, planes, rows, cells, walls, found.ctypes.data, len(found)))
-    table = np.tile(np.array(items, np.int64), (frame.grids, 1))
-    table[:, Item.GRID] = np.repeat(np.arange(frame.grids), len(items))
-    planes, rows, cells = (max(extent for _, extent, _ in tiles) for tiles in sides)
-    largest = (planes, rows if height is None else min(rows, height), cells)
-    return Pass(steps, table, table.ctypes.data, frame.layout(largest), tuple(records.values()))
+        return self.records[key]
+
+    def made(self, steps: int, *more: Any) -> Pass:
+        """The pass over these tiles of every grid; it holds the records, and `more` that tiles point to."""
+        table = np.tile(np.array(self.items, np.int64), (self.frame.grids, 1))
+        table[:, Item.GRID] = np.repeat(np.arange(self.frame.grids), len(self.items))
+        records = (*self.records.values(), *more)
+        return Pass(steps, table, table.ctypes.data, self.frame.layout(self.largest), records)
