@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -391,6 +392,11 @@ def test_jax_warns_once_and_at_the_caller(nu: Any) -> None:
     with pytest.warns(so.StabilityWarning) as caught:
         jax.grad(loss)(U)
     assert [warning.filename for warning in caught] == [__file__]
+
+
+@pytest.mark.parametrize("name", sj.__all__)
+def test_jax_names_pickle(name: str) -> None:
+    assert pickle.loads(pickle.dumps(getattr(sj, name))) is getattr(sj, name)
 
 
 @pytest.mark.gpu

@@ -185,6 +185,20 @@ def test_torch_cuda_graph_replays_with_other_values(name: str) -> None:
     del rubbish
 
 
+def test_torch_cuda_graph_of_passes_that_wait_for_one_another() -> None:
+    def function(x: Any) -> Any:
+        return st.diffusion_step(x, 1.0, 0.1, 0.3, steps=40)
+
+    x = make(64, 48)
+    function(x)
+    graph, y = captured(function, x)
+    for seed in (9, 10):
+        new = make(64, 48, seed=seed)
+        x.copy_(new)
+        graph.replay()
+        assert torch.equal(y, function(new))
+
+
 def test_torch_cuda_graph_of_a_training_step() -> None:
     torch.manual_seed(0)
     model = st.FNO((8, 8), 1, 1, 8, 2).cuda()
@@ -296,6 +310,18 @@ def test_torch_cuda_two_threads(name: str) -> None:
     for results, right in zip(found, expected, strict=True):
         assert len(results) == 50
         assert all(torch.equal(result, right) for result in results)
+
+
+@pytest.mark.parametrize("name", ["filter", "diffusion"])
+def test_torch_cuda_first_call_of_a_thread(name: str) -> None:
+    """A thread that has called nothing of CUDA's before."""
+    x = make(2, 3, 16, 12)
+    expected, found = OPERATORS[name](x), []
+    thread = threading.Thread(target=lambda: found.append(OPERATORS[name](x)))
+    torch.cuda.synchronize()
+    thread.start()
+    thread.join()
+    assert torch.equal(found[0], expected)
 
 
 LAYOUTS: dict[str, Callable[[Any], Any]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -355,6 +356,11 @@ def test_torch_calls_plans_by_address(device: Any, monkeypatch: pytest.MonkeyPat
         plan = so.plan_diffusion_step(shape, dtype, 1.0, 0.1, value, device="cuda")
         assert _dispatch.run(plan, (x,) * len(plan.operands), home) == "looked at"
     _dispatch._direct.clear()
+
+
+@pytest.mark.parametrize("name", st.__all__)
+def test_torch_names_pickle(name: str) -> None:
+    assert pickle.loads(pickle.dumps(getattr(st, name))) is getattr(st, name)
 
 
 def test_torch_face_loads_no_compiler() -> None:
