@@ -103,6 +103,16 @@ class TestMarches:
 
         assert_same(call, "march_plane")
 
+    @pytest.mark.parametrize("count", [1, 3])
+    def test_ends_are_held_where_nothing_moves(self, rng, count: int) -> None:
+        u = rng.standard_normal((9, 40)).astype(np.float32)
+        bc = ((so.Reflect(), so.Hold()), so.Periodic())
+
+        def call(b: str) -> np.ndarray:
+            return so.convection_step(u, (0.0, 0.2), 0.5, 0.02, bc=bc, steps=count, backend=b)
+
+        assert_same(call, "march_plane" if count > 1 else "sweep_plane")
+
     @pytest.mark.parametrize("bc", ["periodic", "walls", "held"])
     @pytest.mark.parametrize("count", [1, 20])
     def test_lines(self, rng, bc: str, count: int) -> None:

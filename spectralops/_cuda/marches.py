@@ -148,7 +148,11 @@ class March:
         self.instances = Instances(plan, fields, linear.center, tuple(weights.values())) if table else None
         flags = ["true" if flag else "false" for flag in (update.transport, update.sources, table)]
         self._rule = f"Rule<{', '.join([*flags, *(str(TAPS[taps[a]]) for a in range(self.axes))])}>"
-        self._walls = not all(layers[0][0].source == "wrap" for layers in geometry.ghosts if layers[0])
+        # An axis along which nothing moves has no ghosts; its ends may be held all the same.
+        self._walls = any(
+            layers[0][0].source != "wrap" if layers[0] else any(held)
+            for layers, held in zip(geometry.ghosts, geometry.held, strict=True)
+        )
         self.values = values
 
     @staticmethod
