@@ -13,7 +13,7 @@ from spectralops._cuda.geometry import Lines
 from spectralops._cuda.passes import Passes
 from spectralops._cuda.spread import Spread, spread_columns, spread_lines
 
-pytestmark = pytest.mark.skipif(not available(), reason="g++ is not installed")
+on_host = pytest.mark.skipif(not available(), reason="g++ is not installed")
 
 GAUSSIAN = so.transfer.gaussian(1.0)
 ROOM = 227 * 1024
@@ -36,6 +36,7 @@ def random_transfer(rng, shape: tuple[int, ...], dtype: str, real: bool) -> np.n
     return (values + 1j * rng.standard_normal(shape)).astype("complex64" if dtype == "float32" else "complex128")
 
 
+@on_host
 @pytest.mark.parametrize(
     ("n", "dtype", "found", "shape"),
     [
@@ -57,6 +58,7 @@ def test_lines_of_clusters(monkeypatch, rng, n: int, dtype: str, found: Spread, 
     assert_close(filtered(x, transfer, 1, ["lines_spread"]), expected, tolerance(dtype, n))
 
 
+@on_host
 @pytest.mark.parametrize(
     ("shape", "dtype", "found", "names"),
     [
@@ -91,6 +93,7 @@ def test_columns_of_clusters(monkeypatch, rng, shape, dtype: str, found: Spread,
     assert_close(filtered(x, transfer, axes, names), expected, tolerance(dtype, found.size))
 
 
+@on_host
 def test_complex_columns_of_clusters(monkeypatch, rng) -> None:
     found = Spread(4, Lines(Passes((8, 4), 4, 4), 4), 4)
     monkeypatch.setattr(filters, "spread_columns", lambda n, column, itemsize, room: found)
@@ -101,6 +104,7 @@ def test_complex_columns_of_clusters(monkeypatch, rng) -> None:
     assert_close(result, expected, tolerance("float32", 128))
 
 
+@on_host
 def test_lines_too_long_for_a_block(rng) -> None:
     x = rng.standard_normal((2, 65536)).astype("float32")
     result = filtered(x, GAUSSIAN, 1, ["lines_spread"])
@@ -114,6 +118,7 @@ def test_lines_too_long_for_a_block(rng) -> None:
     )
 
 
+@on_host
 def test_says_that_columns_lie_in_clusters() -> None:
     with backend():
         plan = so.plan_spectral_filter((8192, 64), "float32", GAUSSIAN, axes=(0, 1), backend=BACKEND)
@@ -168,6 +173,7 @@ def test_choice_of_columns(
         assert found.shared <= room
 
 
+@on_host
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("lines", [1, 2, 5])
 @pytest.mark.parametrize("n", [17, 51])
@@ -178,6 +184,7 @@ def test_odd_lines_two_at_a_time(rng, n: int, lines: int, dtype: str) -> None:
     assert_close(filtered(x, transfer, 1, ["twos_filter"]), expected, tolerance(dtype, n))
 
 
+@on_host
 def test_odd_lines_with_filters_of_their_own_go_one_by_one(rng) -> None:
     x = rng.standard_normal((4, 51)).astype("float32")
     transfer = random_transfer(rng, (4, 26), "float32", real=False)
@@ -185,12 +192,14 @@ def test_odd_lines_with_filters_of_their_own_go_one_by_one(rng) -> None:
     assert_close(filtered(x, transfer, 1, ["rows_filter"]), expected, tolerance("float32", 51))
 
 
+@on_host
 def test_odd_lines_of_small_factors_go_one_by_one(rng) -> None:
     x = rng.standard_normal((4, 45)).astype("float32")
     expected = so.spectral_filter(x.astype("float64"), GAUSSIAN, axes=1, backend="numpy")
     assert_close(filtered(x, GAUSSIAN, 1, ["rows_filter"]), expected, tolerance("float32", 45))
 
 
+@on_host
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("place", [(0, 3), (1, 0), (2, 50), (4, 7)])
 def test_what_is_not_finite_stays_in_its_line(rng, place: tuple[int, int], bad: float) -> None:
@@ -203,6 +212,7 @@ def test_what_is_not_finite_stays_in_its_line(rng, place: tuple[int, int], bad: 
     np.testing.assert_allclose(result[others], whole[others], atol=1e-6)
 
 
+@on_host
 def test_odd_lines_with_padding(rng) -> None:
     x = rng.standard_normal((3, 35)).astype("float32")
     expected = so.spectral_filter(
@@ -212,3 +222,37 @@ def test_odd_lines_with_padding(rng) -> None:
         result = so.spectral_filter(x, GAUSSIAN, axes=1, pad_width=8, pad_mode="reflect", backend=BACKEND)
     assert [kernel.name.partition("<")[0] for kernel in host.launched] == ["twos_filter"]
     assert_close(result, expected, tolerance("float32", 51))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [
+        ((3, 65536), "float32"),
+        ((2, 262144), "float32"),
+        ((3, 65536), "float64"),
+        ((8192, 36), "float32"),
+        ((8192, 10), "float64"),
+        ((5, 3001), "float32"),
+        ((2, 128, 128), "float32"),
+    ],
+    ids=str,
+)
+def test_on_gpu(rng, shape: tuple[int, ...], dtype: str) -> None:
+    cupy = pytest.importorskip("cupy")
+    x = rng.standard_normal(shape).astype(dtype)
+    axes = (0, 1) if shape[0] == 8192 else tuple(range(1, len(shape)))
+    transfer = random_transfer(rng, (*[shape[axis] for axis in axes[:-1]], shape[-1] // 2 + 1), dtype, real=False)
+    expected = so.spectral_filter(x.astype("float64"), transfer, axes=axes, backend="numpy")
+    for _ in range(2):
+        result = so.spectral_filter(cupy.asarray(x), cupy.asarray(transfer), axes=axes, backend="cuda")
+        assert_close(cupy.asnumpy(result), expected, tolerance(dtype, x.size))
+
+
+@pytest.mark.gpu
+def test_what_is_not_finite_stays_in_its_line_on_gpu(rng) -> None:
+    cupy = pytest.importorskip("cupy")
+    x = rng.standard_normal((7, 601)).astype("float32")
+    x[2, 5] = np.nan
+    result = cupy.asnumpy(so.spectral_filter(cupy.asarray(x), GAUSSIAN, axes=1, backend="cuda"))
+    np.testing.assert_array_equal(np.isfinite(result).all(1), np.arange(7) != 2)
