@@ -18,7 +18,7 @@ from cuda_on_host import BACKEND, Recorder, backend
 
 import spectralops as so
 from spectralops import UnsupportedError
-from spectralops._cuda import module
+from spectralops._cuda import channels, module
 from spectralops._cuda.geometry import SHARED_BYTES
 from spectralops._cuda.launch import Kernel
 from spectralops._dispatch import SUPPORT
@@ -39,6 +39,13 @@ SPILLS = {
     # An address or two of the many that a cell's neighbours in three dimensions have.
     "stage<": 64,
 }
+# What PyTorch's layers launch beside operators.
+LAYERS = (
+    channels.mapped(2, 64, 64, 4096, False, True),
+    channels.mapped(2, 128, 3, 33, False, False),
+    channels.gelu_backward(2, 64, 4096),
+    channels.outer(2, 64, 64, 4096, 132)[0],
+)
 GAUSSIAN = so.transfer.gaussian(1.0)
 WALLS = (so.Dirichlet(0.5), (so.Neumann(0.25), so.Hold()))
 
@@ -75,6 +82,8 @@ def kernels() -> dict[tuple[str, str, str], tuple[Kernel, ...]]:
         with backend(small):  # a line too long for a block
             so.spectral_filter(np.zeros(32768 if dtype == "float32" else 16384, dtype), GAUSSIAN, backend=BACKEND)
         recorder.launched += small.launched
+        if dtype == "float32":
+            recorder.launched += [step.kernel for program in LAYERS for step in program.steps]
         for kernel in recorder.launched:
             found[kernel.file, kernel.name.partition("<")[0], real].add(kernel)
     return {family: tuple(sorted(some, key=lambda k: (len(k.name), k.name))) for family, some in found.items()}
