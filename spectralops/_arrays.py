@@ -175,7 +175,7 @@ def _described(op: str, name: str, x: Any) -> tuple[Home, ArraySpec]:
     if library == "jax":
         return Home("jax", _jax_device(op, name, x)), ArraySpec(tuple(x.shape), dtype_name(x.dtype))
     if library == "cupy":
-        return Home("cupy", f"cuda:{x.device.id}"), _spec(x.shape, x.dtype)
+        return _cupy_home(x.device.id), _spec(x.shape, x.dtype)
     default = x.__array_namespace__().__array_namespace_info__().default_device()
     if x.__dlpack_device__()[0] != 1 or x.device != default:  # 1 is kDLCPU in the DLPack specification
         raise TypeError(
@@ -206,6 +206,12 @@ def _torch_home(op: str, name: str, x: Any) -> Home:
             f"take one of spectralops.torch, pass {name}.detach() or call it under torch.no_grad()"
         )
     return _home("torch", device)
+
+
+@lru_cache(maxsize=64)
+def _cupy_home(index: int) -> Home:
+    """One object for all arrays of a device, which so are seen to lie together at once."""
+    return Home("cupy", f"cuda:{index}")
 
 
 @lru_cache(maxsize=64)
@@ -298,7 +304,8 @@ def adopt(x: Any, dtype: str, home: Home) -> Any:
         x = x.astype("float32")
     # PyTorch could not resize the memory of a tensor that `Tensor.numpy()` has seen, as sharded parameters are.
     native = np.from_dlpack(x) if home.library == "torch" else _import(x, home)
-    native = native.astype(dtype, copy=False)
+    if native.dtype is not _NATIVE.get(dtype):
+        native = native.astype(dtype, copy=False)
     if home.library == "numpy" and not native.flags.aligned:
         return native.copy()
     return native
