@@ -298,7 +298,7 @@ def vorticity_divergence(
     Raises
     ------
     TypeError, ValueError
-        As :func:`derivative`; also if u and v are on different grids.
+        As :func:`derivative`; also if u and v are on different grids, or of different libraries.
 
     References
     ----------

@@ -50,7 +50,8 @@ def diffuse(
     wavelength : str, float or quantity
         Longest wavelength that is removed. Exactly one of the two is given.
     mask : DataArray of bool, optional
-        True at sea; dimensions may be missing. Land neither gives nor takes, and keeps its values.
+        True at sea; dimensions may be missing. Land neither gives nor takes, and keeps its values. A mask on the host,
+        as coordinates are, is copied beside a field that is not.
     dims : hashable or sequence of hashable, optional
         As for :func:`lowpass`: latitude and longitude, or dimensions of a plane.
     edges : str or mapping, optional

@@ -84,7 +84,8 @@ def advect_diffuse(
         Take the gradient of a potential away from the winds, so that the fluxes through the faces of each cell add up
         to zero: then both hold. For longitudes all round, without land.
     mask : DataArray of bool, optional
-        True where the tracer is; dimensions may be missing. Elsewhere values stay.
+        True where the tracer is; dimensions may be missing. Elsewhere values stay. One on the host, as coordinates are,
+        is copied beside a field that is not.
     skipna : bool
         Take NaN for land.
     start : datetime, optional
@@ -104,11 +105,13 @@ def advect_diffuse(
     Raises
     ------
     TypeError
-        If arrays are not labelled, x is complex, or the mask is not of bool.
+        If arrays are not labelled or, but for the mask, of another library than x, x is complex, or the mask is not of
+        bool.
     ValueError
         If grids or units differ, a Dask array is given without dt, the winds have NaN at sea or do not cover the time.
     StabilityError
-        If dt lets the winds empty a cell; its `stable_dt` is the largest allowed.
+        If dt lets the winds empty a cell; its `stable_dt` is the largest allowed. For Dask arrays, like NaN in winds,
+        found by the block that has it, when it is computed.
     UnsupportedError
         If `nondivergent` meets land, walls in the east and west, or columns that wrap; if land differs among fields
         that diffuse.
