@@ -18,6 +18,7 @@ from spectralops._cuda import convolution, convolution_packed, launch
 from spectralops._cuda.convolution_packed import layout_of
 from spectralops._cuda.convolution_pairs import pair_geometry
 from spectralops._plans.device_convolution_cost import LINE_LENGTHS, PACKED_LENGTHS, PAIR_LENGTHS, ring
+from spectralops._plans.transform import fft_flops
 
 on_host = pytest.mark.skipif(not cuda_on_host.available(), reason="no g++")
 SHARED = 227 * 1024
@@ -27,9 +28,10 @@ def signal_plan(x: tuple[int, ...], kernel: tuple[int, ...], dtype: str = "float
     return so.plan_convolve(x, dtype, ArraySpec(kernel, dtype), **{"device": "cuda"} | options)
 
 
-def forced(plan: Any, lengths: tuple[int, ...], method: str = "fft") -> Any:
+def forced(plan: Any, lengths: tuple[int, ...], method: str = "fft", kind: str = "columns") -> Any:
     """The plan with packed transforms of these lengths."""
-    return replace(plan, cost=replace(plan.cost, method=method, lengths=lengths, engine="cuda", packed=True))
+    kind = "lines" if len(lengths) == 1 else kind
+    return replace(plan, cost=replace(plan.cost, method=method, lengths=lengths, engine="cuda", packed=kind))
 
 
 # ------------------------------------------------------------------ lengths
@@ -87,18 +89,18 @@ def test_blocks_hold_pairs_of_columns_of_images_of_up_to_240() -> None:
 
 
 @pytest.mark.parametrize(
-    ("plan", "lengths"),
+    ("plan", "lengths", "kind"),
     [
-        (lambda: signal_plan((8, 384, 128, 128), (384, 128, 128), mode="same", axes=(-2, -1)), 192),
-        (lambda: signal_plan((2, 64, 512, 512), (64, 512, 512), mode="same", axes=(-2, -1)), 768),
-        (lambda: signal_plan((64, 768, 1024), (768, 1024), mode="same", axes=-1), 1536),
-        (lambda: signal_plan((4, 768, 1024), (768, 1024), mode="same", axes=-1, boundary="wrap"), 1024),
+        (lambda: signal_plan((8, 384, 128, 128), (384, 128, 128), mode="same", axes=(-2, -1)), 192, "columns"),
+        (lambda: signal_plan((2, 64, 512, 512), (64, 512, 512), mode="same", axes=(-2, -1)), 768, "rows"),
+        (lambda: signal_plan((64, 768, 1024), (768, 1024), mode="same", axes=-1), 1536, "lines"),
+        (lambda: signal_plan((4, 768, 1024), (768, 1024), mode="same", axes=-1, boundary="wrap"), 1024, "lines"),
     ],
     ids=["plane", "large-plane", "line", "circle"],
 )
-def test_signals_as_long_as_their_kernels_are_packed_in_the_shortest_ring(plan: Any, lengths: int) -> None:
+def test_signals_as_long_as_their_kernels_are_packed_in_the_shortest_ring(plan: Any, lengths: int, kind: str) -> None:
     found = plan()
-    assert (found.backend, found.method, found.cost.packed) == ("cuda", "fft", True)
+    assert (found.backend, found.method, found.cost.packed) == ("cuda", "fft", kind)
     assert set(found.lengths) == {lengths}
 
 
@@ -137,12 +139,13 @@ def host():
 
 
 def check(
-    rng: Any, x: Any, w: Any, lengths: tuple[int, ...], method: str = "fft", dtype: str = "float64", **options: Any
-):
+    rng: Any, x: Any, w: Any, lengths: tuple[int, ...], method: str = "fft", kind: str = "columns",
+    dtype: str = "float64", **options: Any,
+) -> None:  # fmt: skip
     """Compare packed transforms of these lengths with the reference."""
     a, b = (rng.standard_normal(shape).astype(dtype) for shape in (x, w))
     options = {"mode": "same", "axes": tuple(range(-len(lengths), 0))} | options
-    plan = forced(so.plan_convolve(x, dtype, ArraySpec(w, dtype), backend=BACKEND, **options), lengths, method)
+    plan = forced(so.plan_convolve(x, dtype, ArraySpec(w, dtype), backend=BACKEND, **options), lengths, method, kind)
     found = plan(a, b)
     assert_close(found, so.convolve(a, b, backend="reference", **options), 20 * EPS[dtype])
 
@@ -184,44 +187,83 @@ def test_overlapping_tiles_of_paired_columns(host, rng, n: tuple[int, int]) -> N
 
 @on_host
 @pytest.mark.parametrize("options", BEYOND, ids=IDS)
-def test_rows_and_columns_through_memory(host, rng, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolution, "pair_geometry", lambda *a: None)
-    check(rng, (2, 3, 11, 18), (3, 4, 5), (16, 24), **options)
+def test_rows_and_columns_through_memory(host, rng, options: dict[str, Any]) -> None:
+    check(rng, (2, 3, 11, 18), (3, 4, 5), (16, 24), kind="rows", **options)
     names = [kernel.name.partition("<")[0] for kernel in host.launched]
     assert names == ["packed_rows", "packed_spectra", "packed_rows", "packed_columns", "packed_rows_back"]
 
 
 @on_host
 def test_slices_of_kernels_and_of_their_planes(host, rng, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolution, "pair_geometry", lambda *a: None)
     for room in (20_000, 9_000):
         monkeypatch.setattr(convolution_packed, "SPACE_BYTES", room)
         count = len(host.launched)
-        check(rng, (5, 3, 10, 12), (3, 4, 5), (16, 16))
+        check(rng, (5, 3, 10, 12), (3, 4, 5), (16, 16), kind="rows")
         assert len(host.launched) - count > 5
-        check(rng, (1, 10, 12), (3, 4, 5), (16, 16))
-        check(rng, (3, 10, 12), (4, 5), (16, 16))
+        check(rng, (1, 10, 12), (3, 4, 5), (16, 16), kind="rows")
+        check(rng, (3, 10, 12), (4, 5), (16, 16), kind="rows")
+
+
+@on_host
+@pytest.mark.parametrize(("room", "launches"), [(10**6, 5), (1000, 15)], ids=["once", "for-each-plane"])
+def test_an_image_of_several_kernels_is_transformed_once_if_there_is_room(
+    host, rng, monkeypatch: pytest.MonkeyPatch, room: int, launches: int
+) -> None:
+    monkeypatch.setattr(convolution_packed, "SPACE_BYTES", room)
+    check(rng, (1, 10, 12), (3, 4, 5), (16, 16), kind="rows")
+    assert len(host.launched) == launches
+
+
+@on_host
+@pytest.mark.parametrize(
+    ("x", "w", "mode"),
+    [((2, 20), (2, 20), "same"), ((2, 12, 13), (2, 5, 6), "same"), ((2, 14, 9), (2, 4, 3), "valid")],
+    ids=["line", "odd", "valid"],
+)
+def test_adjoints(host, rng, x, w, mode: str) -> None:
+    axes = tuple(range(1 - len(x), 0))
+    plan = so.plan_convolve(x, "f8", ArraySpec(w, "float64"), mode=mode, axes=axes, method="fft", backend=BACKEND)
+    kind = "lines" if len(axes) == 1 else "columns"
+    assert (plan.cost.packed, plan.adjoint().cost.packed) == (kind, kind)
+    a, k, y = (rng.standard_normal(shape) for shape in (x, w, plan.out_shape))
+    assert np.vdot(plan(a, k), y) == pytest.approx(np.vdot(a, plan.adjoint()(y, k)), rel=1e-11)
+
+
+def test_operations_of_packed_transforms_are_exact() -> None:
+    """Two transforms a plane and one a kernel, 2.5 N log2 N each, and three operations a real number for products."""
+    line = signal_plan((2, 4, 16), (2, 1, 16), mode="same", boundary="wrap", axes=-1, method="fft")
+    assert line.lengths == (16,)
+    assert line.flops == (2 * 8 + 2) * fft_flops((16,), True) + 6 * 8 * 8
+    image = signal_plan((3, 16, 16), (3, 16, 16), mode="same", boundary="wrap", axes=(-2, -1), method="fft")
+    assert image.lengths == (16, 16)
+    assert image.flops == 9 * fft_flops((16, 16), True) + 6 * 3 * 128
+
+
+def test_an_odd_number_of_cells_before_an_image_takes_another_pair_of_columns() -> None:
+    """Rings of 15 and 16 cells, where pairs of columns begin with a cell and where they do not."""
+    even, odd = (
+        signal_plan((2, 12, 13), (2, 5, taps), "float64", mode="same", axes=(-2, -1), method="fft") for taps in (5, 6)
+    )
+    assert (even.cost.packed, even.lengths[1]) == ("columns", 16)
+    assert (odd.cost.packed, odd.lengths[1]) == ("columns", 18)
 
 
 @on_host
 @pytest.mark.parametrize("n", [(50, 14), (51, 15)], ids=["even", "odd"])
-def test_tiles_of_columns_through_memory(host, rng, n: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolution, "pair_geometry", lambda *a: None)
-    check(rng, (2, *n), (2, 5, 6), (16, 24), "tiles", dtype="float32")
-    check(rng, (2, *n), (2, 4, 5), (24, 24), "tiles", boundary="wrap")
+def test_tiles_of_columns_through_memory(host, rng, n: tuple[int, int]) -> None:
+    check(rng, (2, *n), (2, 5, 6), (16, 24), "tiles", kind="rows", dtype="float32")
+    check(rng, (2, *n), (2, 4, 5), (24, 24), "tiles", kind="rows", boundary="wrap")
 
 
 @on_host
-@pytest.mark.parametrize("through_memory", [False, True], ids=["block", "memory"])
-def test_a_finished_layer(host, rng, through_memory: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if through_memory:
-        monkeypatch.setattr(convolution, "pair_geometry", lambda *a: None)
+@pytest.mark.parametrize("kind", ["columns", "rows"])
+def test_a_finished_layer(host, rng, kind: str) -> None:
     x, w, bias = (rng.standard_normal(shape).astype(np.float32) for shape in ((2, 3, 9, 11), (6, 1, 4, 3), (6,)))
     options = {"groups": 3, "padding": (1, 2), "epilogue": so.Epilogue(0.5, (1, 2, 3, 4, 5, 6), "tanh")}
     plan = so.plan_fft_conv2d(
         x.shape, "f4", ArraySpec(w.shape, "float32"), ArraySpec(bias.shape, "float32"), backend=BACKEND, **options
     )
-    found = forced(plan, (16, 16))(x, w, bias)
+    found = forced(plan, (16, 16), kind=kind)(x, w, bias)
     assert_close(found, so.fft_conv2d(x, w, bias, backend="reference", **options), 20 * EPS["float32"])
 
 
@@ -276,8 +318,8 @@ def test_signals_match_transforms_on_gpu(x, w, lengths, method: str, dtype: str)
     )
     begin = tuple((k - 1) // 2 for k in w[-len(axes) :])
     expected = y[(..., *(slice(s, s + n) for s, n in zip(begin, x[-len(axes) :], strict=True)))]
-    plan = forced(
-        so.plan_convolve(x, dtype, ArraySpec(w, dtype), mode="same", axes=axes, device="cuda"), lengths, method
-    )
+    fits = pair_geometry(lengths, 4 if dtype == "float32" else 8, SHARED) is not None
+    plan = so.plan_convolve(x, dtype, ArraySpec(w, dtype), mode="same", axes=axes, device="cuda")
+    plan = forced(plan, lengths, method, "columns" if fits else "rows")
     kind = getattr(torch, dtype)
     assert_close(plan(a.to(kind), b.to(kind)).double().cpu(), expected.cpu(), 20 * EPS[dtype])

@@ -73,7 +73,8 @@ PACKED = {
 def _packed_layout(plan: AnyPlan, shared: int) -> Layout | Geometry:
     """How packed images are transformed: by one block, or through memory between the axes."""
     itemsize = itemsize_of(plan)
-    layout = pair_geometry(plan.lengths, itemsize, shared) or layout_of(plan.lengths, itemsize, shared)
+    held = pair_geometry if plan.cost.packed == "columns" else layout_of
+    layout: Layout | Geometry | None = held(plan.lengths, itemsize, shared)
     if layout is None:
         raise UnsupportedError(
             f"{plan.op}: lines of {' x '.join(map(str, plan.lengths))} take more shared memory than a block's {shared} "
@@ -143,7 +144,7 @@ class Prepared:
         required(plan, refusal(plan) or None)
         self.plan, self.task, self.as_they_are = plan, problem(plan), as_they_are(plan)
         # Complex numbers and pairs are read and stored whole, which a view of single ones may not allow.
-        both = any(self.task.is_complex) or plan.cost.packed
+        both = any(self.task.is_complex) or bool(plan.cost.packed)
         self.alignment = self.task.stored_bytes * (2 if both else 1)
         self.program = Program()
         kind = np.dtype(f"f{self.task.itemsize}")

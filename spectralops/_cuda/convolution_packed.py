@@ -188,7 +188,8 @@ class _Builder:
         arguments["first"], arguments["pairs"], arguments["back"] = first, pairs, back
         arguments["step"], arguments["tiles"] = step, tiles
         self.taps["pairs"] = tap_pairs
-        common = task.image[1] < task.planes
+        # Images that several planes take are transformed once, if there is room for all of them.
+        common = task.image[1] < task.planes and task.image[1] * pairs * width <= SPACE_BYTES // self.number_bytes
         arguments["common"] = common
         # A kernel's rows and spectrum; a plane's rows and those of its result.
         spectrum_numbers = height * ((width // 2 + 4) // 4 * 4)

@@ -123,7 +123,7 @@ class DeviceSums:
             whole = [lengths for lengths in some if self._tiles(lengths) == 1]
             for method, lengths in (("fft", whole), ("tiles", some)):
                 ways = [self.tiled(method, min(lengths, key=self._seconds))] if lengths else []
-                ways += [self.packed(method, rings) for rings in self._rings(method)]
+                ways += [self.packed(method, rings, kind) for kind, rings in self._rings(method)]
                 if ways:
                     found.append(min(ways, key=lambda cost: cost.seconds))
         return (*found, self.cufft())
@@ -187,12 +187,12 @@ class DeviceSums:
         slices = -(-8 * self.width * points * (read + written) // SPACE_BYTES)
         return 4 * LAUNCH + moved + each * count / 2 + (spectra + sums) * (1 + SLICE * (slices - 1))
 
-    def packed(self, method: str, lengths: tuple[int, ...]) -> Cost:
+    def packed(self, method: str, lengths: tuple[int, ...], kind: str) -> Cost:
         """Real images of which two rows, or lines of which neighbours, are one complex number."""
         tiles = 1 if method == "fft" else _count(self.dense[0], lengths[0], self.extent[0], 0)
-        if len(lengths) == 1:
+        if kind == "lines":
             seconds = self._line_seconds(lengths)
-        elif self._pairs(lengths):
+        elif kind == "columns":
             tiles = 1 if method == "fft" else math.prod(self._pair_tiles(axis, n) for axis, n in enumerate(lengths))
             seconds = self._pair_seconds(lengths, tiles)
         else:
@@ -201,7 +201,7 @@ class DeviceSums:
         transforms = written + (written if self.inputs == 1 else self.images * tiles) + self.kernels
         products = (6 if self.inputs == 1 else 8 * self.inputs) * written * math.prod(lengths) // 2
         flops = transforms * fft_flops(lengths, True) + products
-        return Cost(method, lengths, flops, seconds, "cuda", packed=True)
+        return Cost(method, lengths, flops, seconds, "cuda", kind)
 
     def _line_seconds(self, lengths: tuple[int, ...]) -> float:
         points = lengths[0] // 2
@@ -219,24 +219,26 @@ class DeviceSums:
         narrow = NARROW.get(_columns(height, self.width, self.shared), 1.0)
         return 5 * LAUNCH + PACKED_BYTE * self.width * (8 * narrow * numbers + 4 * values)
 
-    def _rings(self, method: str) -> list[tuple[int, ...]]:
-        """Lengths of packed transforms: the best of everything, and of tiles of columns that no block holds."""
+    def _rings(self, method: str) -> list[tuple[str, tuple[int, ...]]]:
+        """Kinds and lengths of packed transforms: of everything, or of tiles."""
         plain = not any(self.is_complex) and self.dense == self.result and self.extent == self.taps
         if not plain or (len(self.extent) == 1 and (method == "tiles" or self.inputs > 1)):
             return []
         if len(self.extent) == 1:
-            return [(n,) for n in self._around(0, LINE_LENGTHS) if self._holds(n // 2)]
+            return [("lines", (n,)) for n in self._around(0, LINE_LENGTHS) if self._holds(n // 2)]
         if method == "fft":
             paired, rest = (
                 list(product(*(self._around(axis, allowed) for axis in (0, 1))))
                 for allowed in (PAIR_LENGTHS, PACKED_LENGTHS)
             )
-            found = [*filter(self._pairs, paired), *rest]
         else:
-            found = [*filter(self._pairs, product(*(self._pair_lengths(axis) for axis in (0, 1))))]
+            paired = list(product(*(self._pair_lengths(axis) for axis in (0, 1))))
             heights = [n for n in PACKED_LENGTHS if 2 * self.extent[0] <= n < self.whole[0]]
-            found += product(heights, self._around(1, PACKED_LENGTHS)[:1])
-        return [each for each in found if self._pairs(each) or (self.inputs == 1 and all(map(self._holds, each)))]
+            rest = list(product(heights, self._around(1, PACKED_LENGTHS)[:1]))
+        found = [("columns", each) for each in paired if self._pairs(each)]
+        # Where a block holds a tile, that is quicker.
+        rest = [each for each in rest if self.inputs == 1 and not self._pairs(each) and all(map(self._holds, each))]
+        return found + [("rows", each) for each in rest]
 
     def _pairs(self, lengths: tuple[int, ...]) -> bool:
         """Whether a block holds a tile whose columns are paired."""
