@@ -37,7 +37,7 @@ BLOCK_PLANES = 2
 # A tile whose rows take turns in scratch memory is at most so many times taller than what a pass reaches beyond it, or
 # has so many rows: its neighbours compute little twice, and the order of its levels is still a short list.
 TALL_REACHES, TALL_ROWS = 64, 2048
-# Rows that a single step computes straight from the array before the ends of these rows, and the cells at either end.
+# Rows that a single step computes straight from the array before tiles compute their ends.
 STRAIGHT_ROWS = 32
 # A tile is at least this many times longer than what a pass reaches beyond it: neighbours compute the rest twice.
 TILE_REACHES = {1: 16, 2: 16, 3: 8}
