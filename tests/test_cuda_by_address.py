@@ -107,6 +107,19 @@ def test_kernels_run_by_address(name: str, runner: HostRunner) -> None:
         out.fill(np.nan)
 
 
+def test_kernels_run_by_address_in_16_bits(runner: HostRunner) -> None:
+    x, h = make(2, 8).astype(np.float16), np.abs(make(5, seed=1)).astype(np.float32)
+    plan = so.plan_spectral_filter((2, 8), "float16", ArraySpec((5,), "float32"), axes=-1, device="cuda")
+    prepared = by_address.prepared(plan)
+    assert prepared is not None
+    operands, out, space = [aligned(x), aligned(h)], aligned(np.full_like(x, np.nan)), np.empty(4096, np.uint8)
+    assert prepared.space_bytes <= space.nbytes
+    for program, addresses in prepared.calls([x.ctypes.data for x in operands], out.ctypes.data, space.ctypes.data):
+        program.run(runner, addresses)
+    expected = np.fft.irfft(np.fft.rfft(x.astype(float)) * h, n=8)
+    np.testing.assert_allclose(out.astype(float), expected, rtol=2e-3, atol=2e-3)
+
+
 OTHERS: dict[str, Any] = {
     "a function": lambda: so.plan_spectral_filter((8,), "float64", lambda k: k * 0 + 1.0, device="cuda"),
     "other axes": lambda: so.plan_spectral_filter((6, 8), "float64", np.ones((4, 1)), axes=0, device="cuda"),
