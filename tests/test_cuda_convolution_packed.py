@@ -280,15 +280,19 @@ def test_pairs_that_begin_at_single_numbers(host, rng) -> None:
 
 
 @on_host
-@pytest.mark.parametrize(("method", "lengths"), [("fft", (16, 16)), ("tiles", (12, 16))], ids=["whole", "tiles"])
-def test_sums_over_channels_of_paired_columns(host, rng, method: str, lengths: tuple[int, int]) -> None:
-    x, w, bias = (rng.standard_normal(shape).astype(np.float32) for shape in ((3, 4, 13, 12), (6, 2, 3, 4), (6,)))
+@pytest.mark.parametrize(
+    ("method", "lengths", "dtype"),
+    [("fft", (16, 16), "float64"), ("tiles", (12, 16), "float32")],
+    ids=["whole", "tiles"],
+)
+def test_sums_over_channels_of_paired_columns(host, rng, method: str, lengths: tuple[int, int], dtype: str) -> None:
+    x, w, bias = (rng.standard_normal(shape).astype(dtype) for shape in ((3, 4, 13, 12), (6, 2, 3, 4), (6,)))
     options = {"groups": 2, "padding": 1}
     plan = so.plan_fft_conv2d(
-        x.shape, "f4", ArraySpec(w.shape, "float32"), ArraySpec(bias.shape, "float32"), backend=BACKEND, **options
+        x.shape, dtype, ArraySpec(w.shape, dtype), ArraySpec(bias.shape, dtype), backend=BACKEND, **options
     )
     found = forced(plan, lengths, method)(x, w, bias)
-    assert_close(found, so.fft_conv2d(x, w, bias, backend="reference", **options), 20 * EPS["float32"])
+    assert_close(found, so.fft_conv2d(x, w, bias, backend="reference", **options), 20 * EPS[dtype])
     names = [kernel.name.partition("<")[0] for kernel in host.launched]
     assert names == ["pair_spectra", "pair_forward", "mix", "mix", "pair_inverse"]
 

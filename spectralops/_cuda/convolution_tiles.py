@@ -284,7 +284,7 @@ class _Builder:
             "x_in": modes, "weight_in": modes, "weight_out": task.inputs * modes, "last": 1, "scale": 1, "sign": 1,
         }.items():  # fmt: skip
             mixing[name] = value
-        wide = modes % 2 == 0
+        wide = modes % 2 == 0 and task.itemsize == 4
         kernel = mix_kernel(task.real, count, task.outputs, modes, "NONE", device.multiprocessors, self.options, wide)
         for group in range(task.groups):
             source = Address(SPACE, read.shift + group * task.inputs * modes * self.point_bytes)
