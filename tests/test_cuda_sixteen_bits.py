@@ -16,7 +16,7 @@ from support import random_array
 import spectralops as so
 from spectralops import UnsupportedError, _dispatch
 from spectralops._arrays import ArraySpec
-from spectralops._cuda import geometry, module, spectral_filter
+from spectralops._cuda import geometry, module, spectral_filter_layout, spectral_filter_program
 from spectralops._cuda.launch import Kernel
 
 pytest.importorskip("ml_dtypes")
@@ -124,8 +124,10 @@ def test_a_result_is_rounded_once(host: HostRunner, rng, name: str) -> None:
 def test_lines_of_two_blocks(host: HostRunner, rng, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their halves meet in scratch memory, which holds as many lines as there are at a time."""
     usual = geometry.row_geometry
-    monkeypatch.setattr(spectral_filter, "row_geometry", lambda n, *a, **k: None if n >= 32 else usual(n, *a, **k))
-    monkeypatch.setattr(spectral_filter, "spread_lines", lambda *arguments: None)  # no clusters
+    monkeypatch.setattr(
+        spectral_filter_layout, "row_geometry", lambda n, *a, **k: None if n >= 32 else usual(n, *a, **k)
+    )
+    monkeypatch.setattr(spectral_filter_layout, "spread_lines", lambda *arguments: None)  # no clusters
     (x,) = arrays_of(rng, ((6, 72),), "float16")
     result = so.spectral_filter(x, GAUSSIAN, axes=-1, backend=BACKEND)
     assert [kernel.name.partition("<")[0] for kernel in host.launched] == ["halves_filter", "halves_join"] * 2
@@ -139,7 +141,7 @@ def test_long_lines_are_done_in_the_order_of_their_filters(n: int, order: tuple[
         (4, 3, n), "float16", ArraySpec((3, n // 2 + 1), "complex64"), axes=-1, backend="cuda", device="cuda"
     )
     symbol = (np.zeros((3, n // 2 + 1), np.complex64),)
-    ready = spectral_filter.Prepared(plan, symbol, Recorder().device(), np)
+    ready = spectral_filter_program.Prepared(plan, symbol, Recorder().device(), np)
     (step,) = ready.program.steps
     arguments = step.words[5].view(geometry.FILTER)
     assert (arguments["beside"].item(), arguments["apart"].item()) == order
@@ -147,7 +149,7 @@ def test_long_lines_are_done_in_the_order_of_their_filters(n: int, order: tuple[
 
 @on_host
 def test_lines_that_share_a_filter_out_of_order(host: HostRunner, rng, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spectral_filter, "LONG_BYTES", 0)
+    monkeypatch.setattr(spectral_filter_program, "LONG_BYTES", 0)
     (x,) = arrays_of(rng, ((5, 3, 24),), "bfloat16")
     h = rng.standard_normal((3, 13)).astype(np.float32)
     result = so.spectral_filter(x, h, axes=-1, backend=BACKEND)

@@ -14,7 +14,7 @@ from test_conformance import poison, run  # noqa: F401, the fixture poisons what
 
 import spectralops as so
 from spectralops import _dispatch, transfer
-from spectralops._cuda import geometry, pruned, spectral_filter
+from spectralops._cuda import geometry, pruned, spectral_filter, spectral_filter_layout, spectral_filter_program
 
 on_host = pytest.mark.skipif(not cuda_on_host.available(), reason="no g++")
 GAUSSIAN = transfer.gaussian(1.0)
@@ -86,7 +86,7 @@ def test_padding(host, rng, shape: tuple[int, ...], width: int | tuple[int, ...]
 
 @on_host
 def test_padding_of_complex_fields_in_slices(host, rng, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spectral_filter, "SPACE_BYTES", 1)
+    monkeypatch.setattr(spectral_filter_program, "SPACE_BYTES", 1)
     x = rng.standard_normal((3, 5, 6)) + 1j * rng.standard_normal((3, 5, 6))
     options: dict[str, Any] = {"pad_width": (1, 2), "pad_mode": "reflect"}
     result = so.spectral_filter(x, GAUSSIAN, backend=BACKEND, **options)
@@ -181,7 +181,7 @@ def test_misaligned_arrays_are_copied(host, rng, op: str) -> None:
 @on_host
 def test_large_batches_are_cut_to_the_scratch_memory(host, rng, monkeypatch: pytest.MonkeyPatch) -> None:
     x, h = rng.standard_normal((5, 7, 8)).astype("float32"), rng.standard_normal((5, 7, 5)).astype("float32")
-    monkeypatch.setattr(spectral_filter, "SPACE_BYTES", 2 * 7 * 5 * 8)
+    monkeypatch.setattr(spectral_filter_program, "SPACE_BYTES", 2 * 7 * 5 * 8)
     expected = np.fft.irfft2(np.fft.rfft2(x) * h, s=(7, 8))
     assert np.abs(so.spectral_filter(x, h, backend=BACKEND) - expected).max() < 1e-5
     assert len(host.launched) == 9
@@ -292,8 +292,10 @@ def test_lengths_with_large_prime_factors(host, rng, sizes: tuple[int, ...], dty
 def test_lines_of_two_blocks(host, rng, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Even and odd wavenumbers apart, in slices of as many lines as the device has multiprocessors."""
     usual = geometry.row_geometry
-    monkeypatch.setattr(spectral_filter, "row_geometry", lambda n, *a, **k: None if n >= 32 else usual(n, *a, **k))
-    monkeypatch.setattr(spectral_filter, "spread_lines", lambda *arguments: None)  # no clusters
+    monkeypatch.setattr(
+        spectral_filter_layout, "row_geometry", lambda n, *a, **k: None if n >= 32 else usual(n, *a, **k)
+    )
+    monkeypatch.setattr(spectral_filter_layout, "spread_lines", lambda *arguments: None)  # no clusters
     x = rng.standard_normal((6, 72)).astype("float32")
     h = rng.standard_normal((6, 37)).astype("float32")
     if kind == "complex":

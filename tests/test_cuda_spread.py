@@ -8,9 +8,10 @@ from cuda_on_host import BACKEND, available, backend
 from support import assert_close, tolerance
 
 import spectralops as so
-from spectralops._cuda import spectral_filter as filters
+from spectralops._cuda import spectral_filter_layout as layouts
 from spectralops._cuda.geometry import Lines
 from spectralops._cuda.passes import Passes
+from spectralops._cuda.spectral_filter import algorithm
 from spectralops._cuda.spread import Spread, spread_columns, spread_lines
 
 on_host = pytest.mark.skipif(not available(), reason="g++ is not installed")
@@ -47,11 +48,11 @@ def random_transfer(rng, shape: tuple[int, ...], dtype: str, real: bool) -> np.n
     ids=["four", "two-each-its-own", "eight"],
 )
 def test_lines_of_clusters(monkeypatch, rng, n: int, dtype: str, found: Spread, shape: tuple[int, ...]) -> None:
-    row_geometry = filters.row_geometry
+    row_geometry = layouts.row_geometry
     monkeypatch.setattr(
-        filters, "row_geometry", lambda m, *rest, **more: None if m == n // 2 else row_geometry(m, *rest)
+        layouts, "row_geometry", lambda m, *rest, **more: None if m == n // 2 else row_geometry(m, *rest)
     )
-    monkeypatch.setattr(filters, "spread_lines", lambda m, itemsize, room: found)
+    monkeypatch.setattr(layouts, "spread_lines", lambda m, itemsize, room: found)
     x = rng.standard_normal((3, n)).astype(dtype)
     transfer = random_transfer(rng, shape, dtype, real=len(shape) == 1)
     expected = so.spectral_filter(x.astype("float64"), transfer, axes=1, backend="numpy")
@@ -84,8 +85,8 @@ def test_lines_of_clusters(monkeypatch, rng, n: int, dtype: str, found: Spread, 
     ids=["four", "eight", "volume"],
 )
 def test_columns_of_clusters(monkeypatch, rng, shape, dtype: str, found: Spread, names: list[str]) -> None:
-    monkeypatch.setattr(filters, "spread_columns", lambda n, column, itemsize, room: found)
-    monkeypatch.setattr(filters, "plane_geometry", lambda *arguments: None)
+    monkeypatch.setattr(layouts, "spread_columns", lambda n, column, itemsize, room: found)
+    monkeypatch.setattr(layouts, "plane_geometry", lambda *arguments: None)
     x = rng.standard_normal(shape).astype(dtype)
     axes = tuple(range(1, x.ndim))
     transfer = random_transfer(rng, (*shape[1:-1], shape[-1] // 2 + 1), dtype, real=False)
@@ -96,7 +97,7 @@ def test_columns_of_clusters(monkeypatch, rng, shape, dtype: str, found: Spread,
 @on_host
 def test_complex_columns_of_clusters(monkeypatch, rng) -> None:
     found = Spread(4, Lines(Passes((8, 4), 4, 4), 4), 4)
-    monkeypatch.setattr(filters, "spread_columns", lambda n, column, itemsize, room: found)
+    monkeypatch.setattr(layouts, "spread_columns", lambda n, column, itemsize, room: found)
     x = (rng.standard_normal((128, 10)) + 1j * rng.standard_normal((128, 10))).astype("complex64")
     transfer = random_transfer(rng, (128, 10), "float32", real=False)
     expected = so.spectral_filter(x.astype("complex128"), transfer, axes=(0, 1), backend="numpy")
@@ -111,7 +112,7 @@ def test_lines_too_long_for_a_block(rng) -> None:
     assert_close(result, so.spectral_filter(x.astype("float64"), GAUSSIAN, axes=1, backend="numpy"), 1e-6)
     with backend():
         plan = so.plan_spectral_filter(x.shape, x.dtype, GAUSSIAN, axes=1, backend=BACKEND)
-        words = filters.algorithm(plan)
+        words = algorithm(plan)
     assert words == (
         "one kernel: forward, product and inverse in registers and shared memory in clusters of 4 blocks, "
         f"radices {spread_lines(32768, 4, ROOM).words}"
@@ -122,7 +123,7 @@ def test_lines_too_long_for_a_block(rng) -> None:
 def test_says_that_columns_lie_in_clusters() -> None:
     with backend():
         plan = so.plan_spectral_filter((8192, 64), "float32", GAUSSIAN, axes=(0, 1), backend=BACKEND)
-        words = filters.algorithm(plan)
+        words = algorithm(plan)
     assert "along the first axis in clusters of 8 blocks; two real rows" in words
     assert "radices 8*" in words
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from spectralops._cuda import convolution, launch, spectral_conv, spectral_filter, spectral_gradient, steps
+from spectralops._cuda import convolution, launch, spectral_conv, spectral_gradient, steps
 from spectralops._cuda.convolution_problem import OUT, SPACE, TABLES
 from spectralops._cuda.program import Prepared, Program, address
+from spectralops._cuda.spectral_filter_program import Prepared as Filter
+from spectralops._cuda.spectral_filter_symbol import from_package, on_device
 
 __all__ = ["ALIGNMENT", "prepared"]
 
@@ -57,11 +59,11 @@ def _cupy() -> Any:
 def _filter(plan: Any, device: launch.Device) -> Prepared | None:
     if plan.transfer is None:
         symbol = tuple(_arrays(plan)[1:])
-    elif spectral_filter._from_package(plan):
-        symbol = spectral_filter._on_device(plan, _cupy(), launch.cuda_runner)
+    elif from_package(plan):
+        symbol = on_device(plan, _cupy(), launch.cuda_runner)
     else:  # what a function of the caller's returns may differ from call to call
         return None
-    ready = spectral_filter.Prepared(plan, symbol, device, _cupy())
+    ready = Filter(plan, symbol, device, _cupy())
     if ready.moved or ready.expand:
         return None
     if plan.transfer is not None:

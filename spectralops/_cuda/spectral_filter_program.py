@@ -1,0 +1,280 @@
+"""The launches of a filter.
+
+One axis: one kernel, or two where a line is too long for a block. Small real images: one kernel, a block per image.
+Else: the last axis forward, the others forward, the first one forward, multiplied and back in one kernel, and the same
+backwards. The spectrum of a real image lies packed in the memory of the result where its rows pair up, so that nothing
+else is allocated.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spectralops._cuda import launch
+from spectralops._cuda.geometry import (
+    COLUMNS,
+    FACTOR,
+    FILTER,
+    PAD,
+    columns_kernel,
+    kept_on_device,
+    required,
+    rows_kernel,
+)
+from spectralops._cuda.launch import Kernel, Runner
+from spectralops._cuda.planes import filter_kernel, plane_kernel
+from spectralops._cuda.program import Address, Program, address
+from spectralops._cuda.spectral_filter_layout import Layout, layout_of
+from spectralops._cuda.spectral_filter_symbol import Factor, expanded
+from spectralops._cuda.spread import columns_in_clusters, lines_in_clusters
+
+if TYPE_CHECKING:
+    from spectralops._plans.spectral import SpectralFilterPlan
+
+__all__ = ["Prepared"]
+
+# Scratch memory that a batch may take before it is cut into slices. Cutting it so that the spectrum stays in cache does
+# not pay: small launches leave multiprocessors idle at their ends.
+SPACE_BYTES = 256 * 2**20
+# Lines from this length on are done in the order of the filters that they share.
+LONG_BYTES = 32 * 1024
+# Addresses of a program.
+X, OUT, SPACE, TABLES = range(4)
+
+
+class Prepared:
+    """The program of a plan for factors of given strides."""
+
+    def __init__(self, plan: SpectralFilterPlan, symbol: tuple[Any, ...], device: launch.Device, xp: Any) -> None:
+        layout = required(plan, layout_of(plan, device.shared_bytes))
+        self.plan, self.layout = plan, layout
+        self.shared_bytes, self.multiprocessors = device.shared_bytes, device.multiprocessors
+        rank, d = len(plan.in_shape), len(plan.axes)
+        self.moved = plan.axes != tuple(range(rank - d, rank))
+        found = [Factor.of(plan, value) for value in symbol]
+        self.expand = any(factor is None for factor in found)
+        if self.expand:
+            values = [np.broadcast_to(np.empty((), value.dtype), value.shape) for value in symbol]
+            found = [Factor.of(plan, expanded(plan, value, value)) for value in values]
+        self.factors = [factor for factor in found if factor is not None]
+        self.space_bytes = 0
+        self.program = Program()
+        _Builder(self).build()
+        kind = np.complex64 if layout.itemsize == 4 else np.complex128
+        self.tables = kept_on_device([table.astype(kind) for table in self.host_tables(layout)], xp)
+        self.table_addresses = [address(table) for table in self.tables]
+
+    def host_tables(self, layout: Layout) -> list[Any]:
+        """Twiddle factors of the axes in order; the inverse that follows the multiplier also scales."""
+        if layout.halves:
+            n = layout.sizes[-1] // 2
+            roots = np.exp(-1j * np.pi * np.arange(n) / n)
+            return [np.concatenate([layout.row.passes.table(layout.scale, False), roots])]
+        if not layout.columns and layout.spread is not None:
+            return [layout.spread.table(layout.scale, True)]
+        if not layout.columns:
+            return [layout.row.passes.table(layout.scale, layout.form == "PAIRS")]
+        first = [each.passes.table(1.0 if j else layout.scale, False) for j, each in enumerate(layout.columns)]
+        if layout.spread is not None:
+            first[0] = layout.spread.table(layout.scale, False)
+        return [*first, layout.row.passes.table(1.0, False)]
+
+    def run(self, runner: Runner, x: Any, symbol: tuple[Any, ...], out: Any) -> None:
+        space = runner.workspace(self.space_bytes) if self.space_bytes else None
+        place = 0 if space is None else address(space)
+        self.program.run(runner, [address(x), address(out), place, *self.table_addresses, *map(address, symbol)])
+
+
+class _Builder:
+    """Writes the launches of one plan."""
+
+    def __init__(self, prepared: Prepared) -> None:
+        plan, layout = prepared.plan, prepared.layout
+        self.prepared, self.layout = prepared, layout
+        self.options = (launch.index_option(plan.index_bits),)
+        self.real = layout.reals[1]
+        self.complex_bytes = 2 * layout.itemsize
+        self.kinds = "".join(
+            f", Factor<{'true' if f.is_complex else 'false'}, {f.strides[0]}>" for f in prepared.factors
+        )
+        self.factors_at = TABLES + len(layout.sizes)
+        d = len(layout.sizes)
+        arguments = np.zeros(1, FILTER)
+        for j, f in enumerate(prepared.factors):
+            arguments["factors"][0, j] = (0, f.batch, f.period, *f.strides[1:])
+        arguments["inner"] = layout.stored if d == 3 else 2**31 - 1
+        arguments["scale"] = layout.scale
+        arguments["sign"] = -1 if plan.conjugate else 1
+        arguments["beside"], arguments["apart"] = self.order()
+        self.arguments = arguments
+        self.padding = {"zero": "ZERO", "reflect": "REFLECT", "edge": "EDGE"}[plan.pad_mode] if plan.padded else "BARE"
+        own = tuple(plan.in_shape[axis] for axis in plan.axes)
+        self.values = math.prod(own)  # of a transform in x and in the result
+        pad = np.zeros(1, PAD)
+        pad["size"] = pad["padded"] = 1
+        pad["size"][0, 3 - d :], pad["padded"][0, 3 - d :] = own, layout.sizes
+        pad["before"][0, 3 - d :] = [before for before, _ in plan.pad]
+        self.pad = pad
+
+    def order(self) -> tuple[int, int]:
+        """How many lines with the same values of the filter follow one another, and their distance in memory.
+
+        So long lines find values in cache that are as many as theirs; short ones are read in the order of memory.
+        """
+        layout = self.layout
+        periods = {factor.period for factor in self.prepared.factors} - {1}
+        if len(periods) != 1 or layout.columns or layout.sizes[-1] * layout.value_bytes < LONG_BYTES:
+            return 1, 1
+        (period,) = periods
+        return layout.batch // period, period
+
+    def filter_addresses(self, argument: int) -> dict[tuple[int, int], Address]:
+        words = FACTOR.itemsize // 8
+        return {(argument, words * j): Address(self.factors_at + j) for j in range(len(self.prepared.factors))}
+
+    def rows(self, name: str, source: Address, target: Address, lines: int, fused: bool = False) -> None:
+        form, n, row = self.layout.form, self.layout.sizes[-1], self.layout.row
+        kept = {"HALF": n // 2 + 1, "FULL": n}.get(form, 0)
+        more = self.kinds if fused else ""
+        reals = self.layout.reals
+        kernel = rows_kernel(name, reals, form, (kept, 0), row, lines, self.options, self.padding, more)
+        table = self.table(len(self.layout.sizes) - 1, name == "rows_inverse")
+        arguments = (source, target, table, np.int64(lines), self.pad, *([self.arguments] if fused else []))
+        self.prepared.program.add(kernel, *arguments, inner=self.filter_addresses(5) if fused else None)
+
+    def halves(self) -> None:
+        """Lines of which one block transforms half."""
+        layout, program = self.layout, self.prepared.program
+        half, passes = layout.sizes[-1] // 4, layout.row.passes
+        reals = ", ".join(layout.reals)
+        name = f"halves_filter<{reals}, {passes.threads}, {passes.expression}{self.kinds}>"
+        shared, threads = passes.padded * self.complex_bytes, 256
+        # As many lines at a time as fill the device twice, so that their halves are joined while in cache.
+        at_once = self.prepared.multiprocessors
+        if layout.narrow:
+            self.prepared.space_bytes = min(at_once, layout.batch) * 2 * half * self.complex_bytes
+        for start in range(0, layout.batch, at_once):
+            count = min(at_once, layout.batch - start)
+            shift = start * 4 * half * layout.value_bytes
+            apart = Address(SPACE) if layout.narrow else Address(OUT, shift)
+            self.arguments["first"] = start
+            kernel = Kernel("halves.cu", name, (2 * count,), (passes.threads,), shared, self.options)
+            arguments = (Address(X, shift), apart, Address(TABLES), self.arguments)
+            program.add(kernel, *arguments, inner=self.filter_addresses(3))
+            sums = half * count
+            grid = (-(-sums // threads),)
+            kernel = Kernel("halves.cu", f"halves_join<{reals}>", grid, (threads,), 0, self.options)
+            program.add(kernel, apart, Address(OUT, shift), np.int64(sums), np.int64(half))
+
+    def planes(self, name: str, source: Address, target: Address, count: int) -> None:
+        """The last two axes at once."""
+        plane = self.layout.plane
+        assert plane is not None
+        kept = (self.layout.sizes[-2], 0)
+        kernel = plane_kernel(name, self.layout.reals, plane, kept, count, self.prepared.shared_bytes, self.options)
+        tables = [self.table(axis, name == "planes_inverse") for axis in (2, 1)]
+        self.prepared.program.add(kernel, source, target, *tables)
+
+    def table(self, axis: int, backwards: bool) -> Address:
+        """Twiddle factors along an axis."""
+        row = self.layout.row if axis == len(self.layout.sizes) - 1 else self.layout.columns[axis]
+        return Address(TABLES + axis, row.passes.reversed_at * self.complex_bytes if backwards else 0)
+
+    def columns(
+        self,
+        mode: str,
+        axis: int,
+        source: tuple[Address, str, int],
+        target: tuple[Address, str, int],
+        planes: int,
+        geometry: tuple[int, ...],
+    ) -> None:
+        """`source` and `target`: address, form and distance between the elements of a column."""
+        spread, more = self.layout.spread, self.kinds if mode == "FILTER" else ""
+        blocks = planes, geometry[0]
+        if mode == "FILTER" and spread is not None:
+            kernel = columns_in_clusters(spread, self.real, *source[1:], blocks, self.options, more)
+        else:
+            kept, column = (self.layout.sizes[axis], 0), self.layout.columns[axis]
+            ends = source[1:], target[1:]
+            kernel = columns_kernel(mode, self.real, *ends, kept, column, blocks, self.options, more)
+        self.prepared.program.add(
+            kernel,
+            source[0],
+            target[0],
+            self.table(axis, mode == "INVERSE"),
+            np.array([geometry], COLUMNS),
+            self.arguments,
+            inner=self.filter_addresses(4) if mode == "FILTER" else None,
+        )
+
+    def build(self) -> None:
+        layout = self.layout
+        if layout.halves:
+            self.halves()
+            return
+        if layout.spread is not None and not layout.columns:
+            kernel = lines_in_clusters(layout.spread, layout.reals, layout.batch, self.options, self.kinds)
+            arguments = (Address(X), Address(OUT), Address(TABLES), self.arguments)
+            self.prepared.program.add(kernel, *arguments, inner=self.filter_addresses(3))
+            return
+        if len(layout.sizes) == 1:
+            name = "twos_filter" if layout.form == "SPLIT" else "rows_filter"
+            self.rows(name, Address(X), Address(OUT), layout.batch, fused=True)
+            return
+        if layout.plane is not None and len(layout.sizes) == 2:
+            kernel = filter_kernel(
+                layout.reals, layout.plane, layout.batch, self.prepared.shared_bytes, self.options, self.kinds
+            )
+            tables = [self.table(axis, False) for axis in (1, 0)]
+            inner = self.filter_addresses(4)
+            self.prepared.program.add(kernel, Address(X), Address(OUT), *tables, self.arguments, inner=inner)
+            return
+        one = math.prod(layout.sizes[:-1]) * layout.stored * self.complex_bytes
+        # The packed spectrum fits into the result unless that is smaller; the one between the axes needs its own place.
+        packed = (layout.form == "HALF" or self.padding != "BARE" or layout.narrow) and layout.plane is None
+        whole = layout.form == "PAIRS" and len(layout.sizes) == 3
+        each = one * (packed + whole)
+        at_once = max(1, SPACE_BYTES // each) if each else layout.batch
+        at_once = -(-layout.batch // -(-layout.batch // at_once))
+        self.prepared.space_bytes = at_once * each
+        for start in range(0, layout.batch, at_once):
+            shift = start * self.values * layout.value_bytes
+            out = Address(OUT, shift)
+            first = Address(SPACE) if packed else out
+            second = Address(SPACE, at_once * one * packed) if whole else first
+            self.slice(start, min(at_once, layout.batch - start), Address(X, shift), first, second, out)
+
+    def slice(self, start: int, count: int, x: Address, packed: Address, whole: Address, out: Address) -> None:
+        layout = self.layout
+        form, sizes = layout.form, layout.sizes
+        self.arguments["first"] = start
+        rows = count * math.prod(sizes[:-1])
+        lines = rows // 2 if form == "PAIRS" else rows
+        k, row = layout.stored, sizes[-1]
+        nyquist = row // 2 if row % 2 == 0 else 0
+        outside = "PAIRS" if form == "PAIRS" else "FULL"
+        pitch = row if form == "PAIRS" else k
+        plane = sizes[-2] * pitch // (2 if form == "PAIRS" else 1)
+        if layout.plane is not None:
+            area = sizes[1] * k
+            across = (whole, "FULL", area)
+            self.planes("planes_forward", x, whole, count * sizes[0])
+            self.columns("FILTER", 0, across, across, count, (area, sizes[0] * area, sizes[0] * area, 0, 0))
+            self.planes("planes_inverse", whole, out, count * sizes[0])
+            return
+        self.rows("rows_forward", x, packed, lines)
+        first = (packed, outside, pitch)
+        if len(sizes) == 2:
+            self.columns("FILTER", 0, first, first, count, (k, plane, plane, row, nyquist))
+        else:
+            planes, area = count * sizes[0], sizes[1] * k
+            second = (whole, "FULL", k)
+            across = (whole, "FULL", area)
+            self.columns("FORWARD", 1, first, second, planes, (k, plane, area, row, nyquist))
+            self.columns("FILTER", 0, across, across, count, (area, sizes[0] * area, sizes[0] * area, 0, 0))
+            self.columns("INVERSE", 1, second, first, planes, (k, area, plane, row, nyquist))
+        self.rows("rows_inverse", packed, out, lines)
