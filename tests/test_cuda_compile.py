@@ -30,6 +30,7 @@ pytestmark = [
 
 INDEX_TYPES = ("int", "long long")
 REALS = {"float32": "float", "float64": "double"}
+COMPLEX = {"float32": "complex64", "float64": "complex128"}
 # Instantiations of a kernel that are compiled for every type: the plainest and the richest.
 PER_KERNEL = 2
 # Kernels, by the start of their names, that may spill so many bytes (stores and loads).
@@ -52,7 +53,7 @@ WALLS = (so.Dirichlet(0.5), (so.Neumann(0.25), so.Hold()))
 
 @cache
 def kernels() -> dict[tuple[str, str, str], tuple[Kernel, ...]]:
-    """Kernels by file, template and type: of the conformance cases, and of steps along whole vectors."""
+    """Kernels by file, template and type: of the conformance cases, and of shapes that they lack."""
     found: dict[tuple[str, str, str], set[Kernel]] = defaultdict(set)
     for dtype, real in REALS.items():
         recorder = Recorder()
@@ -78,6 +79,10 @@ def kernels() -> dict[tuple[str, str, str], tuple[Kernel, ...]]:
             so.spectral_filter(np.zeros((2, 17), dtype), GAUSSIAN, axes=1, backend=BACKEND)  # odd lines in twos
             for shape in ((65536,), (8192, 16)):  # lines and columns of which clusters transform parts
                 so.spectral_filter(np.zeros(shape, dtype), GAUSSIAN, axes=tuple(range(len(shape))), backend=BACKEND)
+            weight = np.zeros((2, 2, 16), COMPLEX[dtype])  # a few wavenumbers of long lines
+            so.spectral_conv(np.zeros((1, 2, 1024), dtype), weight, axes=-1, backend=BACKEND)
+            image = np.zeros((256, 256), dtype)  # a kernel as large as its image: both axes through memory
+            so.convolve(image, image, mode="same", axes=(0, 1), backend=BACKEND)
         small = Recorder(shared_bytes=SHARED_BYTES)
         with backend(small):  # a line too long for a block
             so.spectral_filter(np.zeros(32768 if dtype == "float32" else 16384, dtype), GAUSSIAN, backend=BACKEND)
