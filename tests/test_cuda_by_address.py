@@ -12,7 +12,7 @@ from cuda_on_host import HostRunner
 
 import spectralops as so
 from spectralops._arrays import ArraySpec
-from spectralops._cuda import by_address, launch
+from spectralops._cuda import by_address, convolution, launch, pruned, spectral_conv, spectral_filter
 
 pytestmark = pytest.mark.skipif(not cuda_on_host.available(), reason="no g++")
 
@@ -118,6 +118,19 @@ def test_kernels_run_by_address_in_16_bits(runner: HostRunner) -> None:
         program.run(runner, addresses)
     expected = np.fft.irfft(np.fft.rfft(x.astype(float)) * h, n=8)
     np.testing.assert_allclose(out.astype(float), expected, rtol=2e-3, atol=2e-3)
+
+
+def test_executors_find_the_same_programs(runner: HostRunner) -> None:
+    """A call without `out` warms up a captured one with it."""
+    kernel = ArraySpec((3, 3), "float64")
+    plan = so.plan_convolve((6, 8), "float64", kernel, method="direct", device="cuda")
+    assert by_address.prepared(plan).owner is convolution.prepared(plan, runner, np)  # type: ignore[union-attr]
+    plan = so.plan_spectral_conv((1, 2, 8), "float64", ArraySpec((2, 2, 3), "complex128"), device="cuda")
+    layer = pruned.ready(plan, spectral_conv.Convolution, runner, np)
+    assert by_address.prepared(plan).owner is layer  # type: ignore[union-attr]
+    plan = so.plan_spectral_filter((2, 8), "float64", ArraySpec((5,), "float64"), axes=-1, device="cuda")
+    symbol = (np.empty(5),)
+    assert by_address.prepared(plan).owner is spectral_filter.ready(plan, symbol, runner, np)  # type: ignore[union-attr]
 
 
 OTHERS: dict[str, Any] = {

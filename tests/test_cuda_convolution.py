@@ -401,9 +401,9 @@ def test_programs_are_made_once() -> None:
         plan = so.plan_convolve((40, 40), "f4", ArraySpec((3, 3), "float32"), method="tiles", backend=BACKEND)
         x, kernel = np.ones((40, 40), np.float32), np.ones((3, 3), np.float32)
         plan(x, kernel)
-        first = convolution._ready(plan, runner, x)
+        first = convolution.prepared(plan, runner, np)
         plan(x, kernel)
-        assert convolution._ready(plan, runner, x) is first
+        assert convolution.prepared(plan, runner, np) is first
         names = [kernel.name.partition("<")[0] for kernel in runner.launched]
         assert names == ["tile_spectra", "tile_filter"] * 2
 

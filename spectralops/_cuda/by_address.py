@@ -1,4 +1,7 @@
-"""What plans launch for contiguous, aligned arrays that are known by their addresses alone."""
+"""What plans launch for contiguous, aligned arrays that are known by their addresses alone.
+
+The programs are those of the executors, so that either way of calling prepares the other.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from spectralops._cuda import convolution, launch, spectral_conv, spectral_gradient, steps
+from spectralops._cuda import convolution, launch, pruned, spectral_conv, spectral_filter, spectral_gradient, steps
 from spectralops._cuda.convolution_problem import OUT, SPACE, TABLES
 from spectralops._cuda.program import Prepared, Program, address
-from spectralops._cuda.spectral_filter_program import Prepared as Filter
 from spectralops._cuda.spectral_filter_symbol import from_package, on_device
 
 __all__ = ["ALIGNMENT", "prepared"]
@@ -26,7 +28,7 @@ def prepared(plan: Any) -> Prepared | None:
     shapes = [operand.spec.shape for operand in plan.operands]
     if make is None or 0 in plan.out_shape or any(0 in shape for shape in shapes):
         return None
-    return make(plan, launch.cuda_runner.device())
+    return make(plan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +58,14 @@ def _cupy() -> Any:
     return cupy
 
 
-def _filter(plan: Any, device: launch.Device) -> Prepared | None:
+def _filter(plan: Any) -> Prepared | None:
     if plan.transfer is None:
         symbol = tuple(_arrays(plan)[1:])
     elif from_package(plan):
         symbol = on_device(plan, _cupy(), launch.cuda_runner)
     else:  # what a function of the caller's returns may differ from call to call
         return None
-    ready = Filter(plan, symbol, device, _cupy())
+    ready = spectral_filter.ready(plan, symbol, launch.cuda_runner, _cupy())
     if ready.moved or ready.expand:
         return None
     if plan.transfer is not None:
@@ -74,23 +76,24 @@ def _filter(plan: Any, device: launch.Device) -> Prepared | None:
     return Launches(ready.program, ready.space_bytes, tuple(ready.table_addresses), order, ready)
 
 
-def _conv(plan: Any, device: launch.Device) -> Prepared | None:
-    return _pruned(spectral_conv.Convolution(plan, _cupy(), device))
+def _conv(plan: Any) -> Prepared | None:
+    return _pruned(plan, spectral_conv.Convolution)
 
 
-def _weight_gradient(plan: Any, device: launch.Device) -> Prepared | None:
-    return _pruned(spectral_gradient.WeightGradient(plan, _cupy(), device)) if plan.batch else None
+def _weight_gradient(plan: Any) -> Prepared | None:
+    return _pruned(plan, spectral_gradient.WeightGradient) if plan.batch else None
 
 
-def _pruned(ready: Any) -> Prepared | None:
+def _pruned(plan: Any, kind: Any) -> Prepared | None:
+    ready = pruned.ready(plan, kind, launch.cuda_runner, _cupy())
     if ready.moved:
         return None
     return Launches(ready.program, ready.space_bytes, tuple(ready.table_addresses), None, ready)
 
 
-def _convolution(plan: Any, device: launch.Device) -> Prepared | None:
+def _convolution(plan: Any) -> Prepared | None:
     kinds = [operand.compute for operand in plan.operands]
-    ready = convolution.Prepared(plan, device, _cupy())
+    ready = convolution.prepared(plan, launch.cuda_runner, _cupy())
     rank = len(plan.out_shape)
     moved = plan.op == "convolve" and plan.axes != tuple(range(rank - len(plan.axes), rank))
     mixed = ready.task.is_complex[0] != kinds[0].startswith("complex") or set(kinds[2:]) - {plan.out_dtype}
@@ -105,11 +108,11 @@ def _convolution(plan: Any, device: launch.Device) -> Prepared | None:
     return Launches(ready.program, ready.space_bytes, constants, places, ready)
 
 
-def _steps(plan: Any, device: launch.Device) -> Prepared | None:
-    return steps.prepared(plan, _arrays(plan)[1:], device, True)
+def _steps(plan: Any) -> Prepared | None:
+    return steps.prepared(plan, _arrays(plan)[1:], launch.cuda_runner.device(), True)
 
 
-MAKERS: dict[str, Callable[[Any, launch.Device], Prepared | None]] = {
+MAKERS: dict[str, Callable[[Any], Prepared | None]] = {
     "spectral_filter": _filter,
     "spectral_conv": _conv,
     "spectral_conv_weight_gradient": _weight_gradient,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     AnyPlan = Conv2dPlan | ConvolvePlan
 
-__all__ = ["algorithm", "convolve", "fft_conv2d", "refusal", "shared_bytes"]
+__all__ = ["algorithm", "convolve", "fft_conv2d", "prepared", "refusal", "shared_bytes"]
 
 MOST_AXES = 3
 # Of a device that nobody has asked: Hopper's.
@@ -128,7 +128,7 @@ def fft_conv2d(plan: Conv2dPlan, x: Any, weight: Any, *bias: Any, out: Any, work
 
 def _run(plan: AnyPlan, x: Any, kernel: Any, bias: Any, out: Any) -> None:
     runner = launch.runner(plan.op, out)
-    ready = _ready(plan, runner, out)
+    ready = prepared(plan, runner, namespace(out))
     x, kernel = arrays(plan, ready.task, ready.as_they_are, x, kernel)
     x = usable(x, ready.alignment)
     result = out if address(out) % ready.alignment == 0 else namespace(out).empty(out.shape, out.dtype)
@@ -200,12 +200,13 @@ _prepared: OrderedDict[Any, Prepared] = OrderedDict()
 KEPT_PROGRAMS = 256
 
 
-def _ready(plan: AnyPlan, runner: Runner, out: Any) -> Prepared:
+def prepared(plan: AnyPlan, runner: Runner, xp: Any) -> Prepared:
+    """The program of a plan, made at the first call."""
     device = runner.device()
     key = (id(plan), device.index)
     found = _prepared.get(key)
     if found is None or found.plan is not plan:
-        found = _prepared[key] = Prepared(plan, device, namespace(out))
+        found = _prepared[key] = Prepared(plan, device, xp)
         while len(_prepared) > KEPT_PROGRAMS:
             _prepared.popitem(last=False)
     return found

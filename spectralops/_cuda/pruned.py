@@ -23,7 +23,6 @@ from spectralops._cuda.geometry import (
     columns_kernel,
     itemsize_of,
     kept_on_device,
-    namespace,
     row_geometry,
     rows_kernel,
     stored_as,
@@ -278,13 +277,13 @@ _prepared: OrderedDict[Any, Pruned] = OrderedDict()
 KEPT_PROGRAMS = 256
 
 
-def ready(plan: AnyPlan, kind: type[P], runner: Runner, out: Any) -> P:
+def ready(plan: AnyPlan, kind: type[P], runner: Runner, xp: Any) -> P:
     """The program of a plan, made at its first call."""
     device = runner.device()
     key = (id(plan), device.index)
     found = _prepared.get(key)
     if found is None or found.plan is not plan:
-        found = _prepared[key] = kind(plan, namespace(out), device)  # type: ignore[call-arg]
+        found = _prepared[key] = kind(plan, xp, device)  # type: ignore[call-arg]
         while len(_prepared) > KEPT_PROGRAMS:
             _prepared.popitem(last=False)
     return found  # type: ignore[return-value]

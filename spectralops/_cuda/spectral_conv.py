@@ -80,7 +80,7 @@ def spectral_conv(plan: SpectralConvPlan, x: Any, weight: Any, *, out: Any, work
     if out.size == 0:
         return
     runner = launch.runner(plan.op, out)
-    program = ready(plan, Convolution, runner, out)
+    program = ready(plan, Convolution, runner, namespace(out))
     weight = usable(weight, ALIGNMENT)
     if not program.moved and address(out) % ALIGNMENT == 0:
         program.run(runner, usable(x, ALIGNMENT), weight, out)

@@ -17,7 +17,7 @@ from spectralops._cuda.spectral_filter_symbol import expanded, from_package, on_
 if TYPE_CHECKING:
     from spectralops._plans.spectral import SpectralFilterPlan
 
-__all__ = ["algorithm", "refusal", "spectral_filter"]
+__all__ = ["algorithm", "ready", "refusal", "spectral_filter"]
 
 
 def refusal(plan: SpectralFilterPlan) -> str:
@@ -68,21 +68,21 @@ def spectral_filter(plan: SpectralFilterPlan, x: Any, *operands: Any, out: Any, 
         return
     runner = launch.runner(plan.op, out)
     symbol = operands if plan.transfer is None else on_device(plan, namespace(out), runner)
-    ready = _ready(plan, symbol, runner, out)
-    if ready.expand:
+    found = ready(plan, symbol, runner, namespace(out))
+    if found.expand:
         symbol = tuple(expanded(plan, value, out) for value in symbol)
     if any(address(value) % value.itemsize for value in symbol):
         symbol = tuple(value.copy() for value in symbol)
-        ready = _ready(plan, symbol, runner, out)
-    alignment = 2 * BYTES[ready.layout.reals[0]]
-    if not ready.moved and address(out) % alignment == 0:
-        ready.run(runner, usable(x, alignment), symbol, out)
+        found = ready(plan, symbol, runner, namespace(out))
+    alignment = 2 * BYTES[found.layout.reals[0]]
+    if not found.moved and address(out) % alignment == 0:
+        found.run(runner, usable(x, alignment), symbol, out)
         return
     xp = namespace(out)
     last = tuple(range(x.ndim - len(plan.axes), x.ndim))
     field = usable(xp.moveaxis(x, plan.axes, last), alignment)
     result = xp.empty(field.shape, out.dtype)
-    ready.run(runner, field, symbol, result)
+    found.run(runner, field, symbol, result)
     out[...] = xp.moveaxis(result, last, plan.axes)
 
 
@@ -91,7 +91,8 @@ _prepared: OrderedDict[Any, Prepared] = OrderedDict()
 KEPT_PROGRAMS = 256
 
 
-def _ready(plan: SpectralFilterPlan, symbol: tuple[Any, ...], runner: Runner, out: Any) -> Prepared:
+def ready(plan: SpectralFilterPlan, symbol: tuple[Any, ...], runner: Runner, xp: Any) -> Prepared:
+    """The program of a plan for factors like these, made at the first call."""
     device = runner.device()
     key: Any = (id(plan), device.index, tuple([value.strides for value in symbol]))
     if plan.transfer is not None and not from_package(plan):
@@ -101,7 +102,7 @@ def _ready(plan: SpectralFilterPlan, symbol: tuple[Any, ...], runner: Runner, ou
         key = (plan, device.index, tuple([(value.shape, value.strides, value.dtype.kind) for value in symbol]))
     found = _prepared.get(key)
     if found is None or (found.plan is not plan and found.plan != plan):
-        found = _prepared[key] = Prepared(plan, symbol, device, namespace(out))
+        found = _prepared[key] = Prepared(plan, symbol, device, xp)
         while len(_prepared) > KEPT_PROGRAMS:
             _prepared.popitem(last=False)
     return found

@@ -56,7 +56,7 @@ def spectral_conv_weight_gradient(
         out[...] = 0
         return
     runner = launch.runner(plan.op, out)
-    program = ready(plan, WeightGradient, runner, out)
+    program = ready(plan, WeightGradient, runner, namespace(out))
     if program.moved:
         xp = namespace(out)
         last = tuple(range(x.ndim - len(plan.axes), x.ndim))

@@ -121,7 +121,7 @@ def _spectrum(op: str, x: xr.DataArray, layout: GridLayout, unit: str, options: 
         from spectralops.xarray import _dask
 
         x = x.copy(deep=False, data=_dask.whole(x.data, tuple(axis.number for axis in layout.axes)))
-    elif bool(x.isnull().any()):
+    elif bool(x.isnull().any().data):
         raise ValueError(f"{op}: x has NaN, but must have none; fill them by fillna or interpolate_na")
     # Towards rising coordinates, so that the sign of each wavenumber is the coordinate's.
     upward = x.isel({axis.dim: slice(None, None, -1) for axis in layout.axes if axis.descending})
