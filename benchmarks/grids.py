@@ -1,6 +1,6 @@
 """Lazy filters of labelled grids beside xrft, gcm-filters and plain Dask, and one of 1 GiB in a bounded memory.
 
-    python benchmarks/grids.py [--quick] [--only WORD ...] [--rounds 7] [--json FILE]
+    python benchmarks/grids.py [--quick] [--only WORD ...] [--rounds 7] [--shared] [--json FILE]
 
 Peers (`pip install "spectralops[bench]"`): xrft, gcm-filters; those not installed are left out. All compute on Dask's
 synchronous scheduler, in one thread. First every contestant is checked against float64; those that are wrong do not
@@ -157,7 +157,7 @@ CASES: dict[str, tuple[Callable[..., tuple[Calls, Any]], tuple[int, ...], tuple[
 }
 
 
-def record(name: str, rounds: int, quick: bool) -> dict[str, object]:
+def record(name: str, rounds: int, quick: bool, shared: bool) -> dict[str, object]:
     """One case: errors, times, and the ratio of the fastest peer that is right."""
     build, shape, chunks = CASES[name]
     if quick:
@@ -166,11 +166,13 @@ def record(name: str, rounds: int, quick: bool) -> dict[str, object]:
     errors = {peer: relative_error(call(), expected) for peer, call in calls.items()}
     if not errors["spectralops"] <= TOLERANCE:
         raise ArithmeticError(f"{name}: the relative error is {errors['spectralops']:.3g}, but must be at most 1e-5")
-    times = measure({peer: Contestant(call) for peer, call in calls.items()}, rounds, 40.0)
+    clock = time.process_time if shared else time.perf_counter
+    times = measure({peer: Contestant(call) for peer, call in calls.items()}, rounds, 40.0, clock)
     entry: dict[str, object] = {
         "case": name,
         "shape": [int(n) for n in expected.shape],
         "chunks": list(CASES[name][2]),
+        "clock": "processor" if shared else "wall",
         "seconds": {peer: statistics.median(values) for peer, values in times.items()},
         "errors": errors,
     }
@@ -279,6 +281,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="small grids, three rounds: a check that all of it runs")
     parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help="cases whose name contains every word")
     parser.add_argument("--rounds", type=int, default=7, help="timed calls of each contestant (default: %(default)s)")
+    parser.add_argument("--shared", action="store_true", help="processor time: other work runs on the machine")
     parser.add_argument("--json", type=Path, metavar="FILE", help="add results to a file, with hardware")
     parser.add_argument("--store", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -290,7 +293,7 @@ def main() -> int:
     entries = []
     for name in CASES:
         if all(word in name for word in options.only):
-            entries.append(record(name, 3 if options.quick else options.rounds, options.quick))
+            entries.append(record(name, 3 if options.quick else options.rounds, options.quick, options.shared))
             print("\n".join(lines(entries[-1])), flush=True)
     if all(word in "memory" for word in options.only):
         print()
