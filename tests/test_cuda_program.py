@@ -59,8 +59,8 @@ def test_a_program_fills_in_addresses_on_a_device(monkeypatch: pytest.MonkeyPatc
     assert not made.compiled(0)
     made.run(runner, [1000, 2000])  # type: ignore[arg-type]
     assert made.compiled(0)
-    made.run(runner, [3000, 2000])  # type: ignore[arg-type]
-    thread = threading.Thread(target=made.run, args=(runner, [4000, 5000]))
+    made.run(runner, [3000, 2000, 6000])  # type: ignore[arg-type]
+    thread = threading.Thread(target=made.run, args=(runner, [4000, 5000, 6000]))
     thread.start()
     thread.join()
     geometry = (3, 2, 1, 64, 1, 1, 128)

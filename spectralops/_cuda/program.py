@@ -188,14 +188,13 @@ class _Ready:
         mine = getattr(self.local, "mine", None)
         if mine is None:
             bind(self.device)
-            self.places += [[] for _ in range(len(addresses) - len(self.places))]
             words = self.words.copy()
             pointers = self.pointers + np.uint64(address(words))
             buffer = (ctypes.c_uint64 * words.size).from_address(address(words))
-            mine = self.local.mine = (buffer, words, pointers, address(pointers), [-1] * len(addresses))
+            mine = self.local.mine = (buffer, words, pointers, address(pointers), [-1] * len(self.places))
         buffer, _, _, first, last = mine  # the arrays are kept because the buffer and the pointers lie in them
-        for slot, value in enumerate(addresses):
-            if last[slot] != value:
+        for slot, (value, seen) in enumerate(zip(addresses, last, strict=False)):  # callers may give more than is read
+            if seen != value:
                 last[slot] = value
                 for place, shift in self.places[slot]:
                     buffer[place] = value + shift
