@@ -77,6 +77,51 @@ def test_torch_layer_has_the_gradients_that_are_asked_for(which: int) -> None:
         torch.testing.assert_close(got, right)
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["first order", "recorded"])
+@pytest.mark.parametrize("active", [False, True], ids=["linear", "active"])
+@pytest.mark.parametrize("kind", ["shared weights", "onto a function of x"])
+def test_torch_layer_of_inputs_that_depend_on_one_another(kind: str, active: bool, again: bool) -> None:
+    """No layer may count what another one passes on."""
+    x, w, b = inputs = make(2, 3, 4, 2), make(3, 3, 1), make(3)
+
+    def loss(apply: Any) -> Any:
+        y = apply(apply(x, w, b), w, b) if kind == "shared weights" else apply(x, w, b, x.square())
+        return y.sin().sum()
+
+    beside = "nothing" if kind == "shared weights" else "field"
+    got, right = (
+        torch.autograd.grad(loss(each(beside, active)), inputs, create_graph=again) for each in (layer, plain)
+    )
+    torch.testing.assert_close(got, right)
+    if again:
+        seconds = [torch.autograd.grad(sum(g.square().sum() for g in each), inputs) for each in (got, right)]
+        torch.testing.assert_close(*seconds)
+
+
+@pytest.mark.parametrize("active", [False, True], ids=["linear", "active"])
+@pytest.mark.parametrize("beside", BESIDE)
+def test_torch_layer_has_gradients_of_many_results_at_once(beside: str, active: bool) -> None:
+    inputs = make(2, 3, 4, 2), make(5, 3, 1), make(5), *BESIDE[beside]
+    y = layer(beside, active)(*inputs)
+    cotangents = torch.stack([make(*y.shape, seed=seed).detach() for seed in (5, 6)])
+    every = torch.autograd.grad(y, inputs, cotangents, is_grads_batched=True, retain_graph=True)
+    for k, g in enumerate(cotangents):
+        torch.testing.assert_close([each[k] for each in every], list(torch.autograd.grad(y, inputs, g, True)))
+    assert not any(each.requires_grad for each in every)
+
+
+def test_torch_layer_reads_gradients_that_are_negative_views(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    outer = _channels._outer
+    monkeypatch.setattr(_channels, "_outer", lambda g, x: seen.append(g.is_neg()) or outer(g, x))
+    x, w, b = make(2, 3, 4), make(5, 3, 1), make(5)
+    y = _channels.Layer.apply(x, w, b, None, False, None, None, None)
+    g = make(*y.shape, seed=1).detach()
+    got = torch.autograd.grad(y, (x, w, b), torch._neg_view(g), retain_graph=True)
+    torch.testing.assert_close(got, torch.autograd.grad(y, (x, w, b), -g))
+    assert seen == [False, False]
+
+
 def test_torch_layer_writes_into_what_it_goes_onto() -> None:
     y = make(2, 5, 4).detach().clone()
     result = _channels.Layer.apply(make(2, 3, 4), make(5, 3, 1), make(5), None, False, y, None, None)
@@ -103,12 +148,22 @@ def test_torch_maps_in_order_have_an_activation_between_them() -> None:
     torch.testing.assert_close(maps(x), maps[2](torch.nn.functional.gelu(maps[0](x))))
 
 
+def test_torch_maps_keep_the_activation_that_is_put_between_them() -> None:
+    torch.manual_seed(0)
+    maps, x = _channels.Pointwise(3, 5, 2), torch.randn(2, 3, 4)
+    for activation in (torch.nn.SiLU(), torch.nn.GELU("tanh")):
+        maps[1] = activation
+        torch.testing.assert_close(maps(x), maps[2](activation(maps[0](x))), rtol=0, atol=0)
+
+
 def test_torch_layers_are_for_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     x, weight = torch.zeros(1, 2, 4), torch.zeros(3, 2)
     assert not _channels.covered(x, weight)
     monkeypatch.setattr(torch.Tensor, "is_cuda", True)
     assert _channels.covered(x, weight)
     assert not _channels.covered(x, weight.double())
+    assert not _channels.covered(x, weight.to("meta"))  # a model that was left on the host
+    assert not _channels.covered(torch._neg_view(x), weight)
     assert not _channels.covered(torch.zeros(1, 4, 2).mT, weight)
     assert not _channels.covered(x, weight.mT)
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda: True)

@@ -162,6 +162,26 @@ def test_torch_blocks_of_the_replay_add_up(steps: int) -> None:
     torch.testing.assert_close(blocks, whole, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda u, k: st.diffusion_step(u, 1.5, 0.1, k),
+        lambda u, k: st.convection_step(u, (k, k), 1.5, 0.1),
+        lambda u, k: st.pde_step(u, 1.5, 0.1, [so.Diffusion(k), so.Source(k)], integrator="rk4"),
+    ],
+    ids=["diffusion", "convection", "terms"],
+)
+def test_torch_steps_in_a_row_share_what_they_read(step: Any) -> None:
+    """Recorded gradients of one step hold nothing of the steps before it, nor of other arguments."""
+    u, k = U.clone().requires_grad_(), NU.clone().requires_grad_()
+
+    def gradients(recorded: bool) -> Any:
+        y = functools.reduce(lambda y, _: step(y, k), range(3), u)
+        return torch.autograd.grad(y.square().sum(), (u, k), create_graph=recorded)
+
+    torch.testing.assert_close(gradients(True), gradients(False), rtol=1e-12, atol=1e-13)
+
+
 def test_torch_steps_by_the_spectrum_have_gradients() -> None:
     u = make(64).requires_grad_()
     y = st.diffusion_step(u, 1.0, 0.2, 1.0, steps=200, method="spectral")

@@ -8,7 +8,7 @@ sum and the activation are kernels of our own; the rest are products by PyTorch.
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from spectralops import _device
 from spectralops.torch._bilinear import ADJOINT, WEIGHT, Call, apply, compute
-from spectralops.torch._tensors import transformed
+from spectralops.torch._tensors import own, transformed
 
 __all__ = ["ChannelMap", "Pointwise", "covered"]
 
@@ -42,14 +42,14 @@ class ChannelMap(nn.Conv1d):
 
         `beside`: an operator on x with its weight, whose values the result goes onto, for a `covered` x.
         """
-        own = self.bias
-        assert own is not None
+        mine = self.bias
+        assert mine is not None
         same = onto is None or (onto.dtype is x.dtype and onto.is_contiguous())
         if same and covered(x, self.weight):
             call, values = (None, None) if beside is None else beside
-            result: Tensor = Layer.apply(x, self.weight, own, bias, active, onto, call, values)
+            result: Tensor = Layer.apply(x, self.weight, mine, bias, active, onto, call, values)
             return result
-        y = _mapped(x, self.weight, own if bias is None else own + bias.flatten())
+        y = _mapped(x, self.weight, mine if bias is None else mine + bias.flatten())
         y = y if onto is None else onto + y
         return functional.gelu(y) if active else y
 
@@ -65,18 +65,21 @@ class Pointwise(nn.Sequential):
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply them in order, each with the activation after it."""
-        maps = list(self)[::2]
-        for each in maps:
-            x = each(x, active=each is not maps[-1])
+        for each, activation in zip_longest(list(self)[::2], list(self)[1::2]):
+            active = type(activation) is nn.GELU and activation.approximate == "none"
+            x = each(x, active=active)
+            x = x if active or activation is None else activation(x)
         return x
 
 
 def covered(x: Tensor, weight: Tensor) -> bool:
-    """Whether a map runs as a `Layer`: on a device, not transformed, in one precision."""
+    """Whether a map runs as a `Layer`: on one device, not transformed, in one precision."""
     return (
         x.is_cuda
         and x.dtype is weight.dtype
+        and x.device == weight.device
         and x.is_contiguous()
+        and not x.is_neg()
         and weight.is_contiguous()
         and not transformed()
         and not torch.is_autocast_enabled()
@@ -124,9 +127,11 @@ class Layer(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bias, more, onto, values, z = ctx.saved_tensors
         needs = ctx.needs_input_grad
-        if torch.is_grad_enabled():  # gradients of gradients: all in operations that record
+        # Gradients of gradients, and of many results at once: all in operations that record.
+        if torch.is_grad_enabled() or torch._C._functorch.is_legacy_batchedtensor(g):
             return _recorded(ctx, g, x, weight, bias, more, onto, values, z)
-        g = g.contiguous() if z is None else _activation(g.contiguous(), z, bias, more)
+        g = g.resolve_neg().contiguous()
+        g = g if z is None else _activation(g, z, bias, more)
         del onto, z
         ctx.maybe_clear_saved_tensors()  # which lets go of z
         over_x = over_values = None
@@ -152,19 +157,23 @@ def _recorded(
     z: Tensor | None,
 ) -> tuple[Tensor | None, ...]:
     """The gradients by recording the layer again; only where it is not linear do its values matter, which are z."""
-    y = _mapped(x, weight, None)
-    if ctx.call is not None and values is not None:
-        y = y + apply(ctx.call, x, values, y.shape, y.dtype)
-    if onto is not None:
-        y = y + onto
-    if z is not None:
-        y = z.detach() + (y - y.detach())
-    for each in (bias, more):
-        y = y if each is None else y + each.view(-1, *(1,) * (x.ndim - 2))
-    y = functional.gelu(y) if ctx.active else y
+    again = torch.is_grad_enabled()
+    with torch.enable_grad():
+        x, weight, bias = own(x), own(weight), own(bias)
+        more, onto, values = (None if each is None else own(each) for each in (more, onto, values))
+        y = _mapped(x, weight, None)
+        if ctx.call is not None and values is not None:
+            y = y + apply(ctx.call, x, values, y.shape, y.dtype)
+        if onto is not None:
+            y = y + onto
+        if z is not None:
+            y = z.detach() + (y - y.detach())
+        for each in (bias, more):
+            y = y if each is None else y + each.view(-1, *(1,) * (x.ndim - 2))
+        y = functional.gelu(y) if ctx.active else y
     inputs = (x, weight, bias, more, None, onto, None, values)
     wanted = [k for k, needed in enumerate(ctx.needs_input_grad) if needed and inputs[k] is not None]
-    found = torch.autograd.grad(y, [inputs[k] for k in wanted], g, create_graph=True)
+    found = torch.autograd.grad(y, [inputs[k] for k in wanted], g, create_graph=again)
     every: list[Tensor | None] = [None] * len(inputs)
     for k, gradient in zip(wanted, found, strict=True):
         every[k] = gradient

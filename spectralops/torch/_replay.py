@@ -13,6 +13,7 @@ from torch import Tensor
 from spectralops._plans.steps import StepPlan
 from spectralops.errors import UnsupportedError
 from spectralops.torch._stage import advance
+from spectralops.torch._tensors import own
 
 __all__ = ["Steps", "gradients"]
 
@@ -39,8 +40,9 @@ class Steps(torch.autograd.Function):
             adjoint, kept = transposed
             return None, None, Steps.apply(adjoint, ctx.workers, g, *kept), *(None,) * len(arrays)
         if torch.is_grad_enabled():  # for gradients of gradients, which need the whole history
-            inputs = [x for x, needed in zip((u, *arrays), needs, strict=True) if needed]
             with torch.enable_grad():
+                u, *arrays = map(own, (u, *arrays))
+                inputs = [x for x, needed in zip((u, *arrays), needs, strict=True) if needed]
                 found = torch.autograd.grad(advance(plan, plan.steps, u, arrays), inputs, g, create_graph=True)
         else:
             found = _replayed(plan, u, arrays, needs, g, ctx.workers)

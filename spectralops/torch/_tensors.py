@@ -13,8 +13,8 @@ from spectralops import _dispatch
 from spectralops._arrays import ArraySpec, Home, dtype_name
 
 __all__ = [
-    "constant", "fixed", "floating", "padded", "planned", "precision", "recorded", "spec_of", "straight", "tensor",
-    "transformed",
+    "constant", "fixed", "floating", "own", "padded", "planned", "precision", "recorded", "spec_of", "straight",
+    "tensor", "transformed",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -107,6 +107,14 @@ def straight(found: Any, tensors: tuple[Tensor, ...], *options: Any) -> Tensor |
         return None
     result: Tensor = _dispatch.run(plan, tensors, home)
     return result
+
+
+def own(x: Tensor) -> Tensor:
+    """The tensor as a node of this call's own, by which gradients inside of it are found.
+
+    By the tensor itself they would have parts that are not this call's, if another input was made of it.
+    """
+    return x.view_as(x)
 
 
 def floating(x: Tensor) -> Tensor:
