@@ -128,6 +128,16 @@ def test_lines_that_no_block_holds_are_refused() -> None:
         convolution.Prepared(plan, launch.Device(0, 4, 1024), np)
 
 
+@pytest.mark.parametrize(("channels", "index"), [(1023, "int"), (1024, "long long")])
+def test_offsets_reach_all_spectra_of_weights(channels: int, index: str) -> None:
+    """Of 1024 by 1024 kernels, 2050 numbers each: just more than 2^31."""
+    weight = ArraySpec((channels, channels, 15, 15), "float32")
+    plan = so.plan_fft_conv2d((1, channels, 48, 48), "float32", weight, method="tiles", device="cuda")
+    made = convolution.Prepared(forced(plan, (64, 64), "tiles"), launch.Device(0, 132, SHARED), np)
+    options = {step.kernel.options for step in made.program.steps if step.kernel.name.startswith("mix")}
+    assert options == {(f"-DINDEX_T={index}",)}
+
+
 # ------------------------------------------------------------------ kernels on the host
 
 

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from spectralops._cuda.convolution_problem import FINISH, KERNEL, OUT, SPACE, TABLES, Problem, X
-from spectralops._cuda.launch import Device, Kernel
+from spectralops._cuda.launch import Device, Kernel, index_option
+from spectralops._cuda.mixing import MIX, mix_kernel
 from spectralops._cuda.program import Address, Program
-from spectralops._cuda.pruned import ALIGNMENT, MIX, mix_kernel
+from spectralops._cuda.pruned import ALIGNMENT
 
 __all__ = ["Family", "Geometry", "geometry", "radices", "table", "threads_of", "tiled", "tiles_of"]
 
@@ -285,7 +286,10 @@ class _Builder:
         }.items():  # fmt: skip
             mixing[name] = value
         wide = modes % 2 == 0 and task.itemsize == 4
-        kernel = mix_kernel(task.real, count, task.outputs, modes, "NONE", device.multiprocessors, self.options, wide)
+        # Spectra may be more numbers than the arrays that the plan's width of offsets is for.
+        most = max(count * channels, count * task.channels, task.outputs * task.inputs) * modes
+        options = self.options if most < 2**31 else (index_option(64),)
+        kernel = mix_kernel(task.real, count, task.outputs, modes, "NONE", device.multiprocessors, options, wide)
         for group in range(task.groups):
             source = Address(SPACE, read.shift + group * task.inputs * modes * self.point_bytes)
             weight = Address(SPACE, group * task.outputs * task.inputs * modes * self.point_bytes)

@@ -29,7 +29,6 @@ from spectralops._cuda.geometry import (
     unfit,
 )
 from spectralops._cuda.launch import Kernel, Runner
-from spectralops._cuda.mixing import MIX, mix_kernel
 from spectralops._cuda.planes import Plane, plane_geometry, plane_kernel
 from spectralops._cuda.program import Address, Program, address
 
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     AnyPlan = SpectralConvPlan | SpectralConvWeightGradientPlan
 
 __all__ = [
-    "MIX",
     "OUT",
     "SECOND",
     "SPACE",
@@ -50,7 +48,6 @@ __all__ = [
     "at_once",
     "between",
     "both",
-    "mix_kernel",
     "ready",
     "side",
     "slices",
