@@ -81,7 +81,7 @@ def _conv(plan: Any) -> Prepared | None:
 
 
 def _weight_gradient(plan: Any) -> Prepared | None:
-    return _pruned(plan, spectral_gradient.WeightGradient) if plan.batch else None
+    return _pruned(plan, spectral_gradient.WeightGradient)
 
 
 def _pruned(plan: Any, kind: Any) -> Prepared | None:

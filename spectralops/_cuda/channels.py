@@ -1,4 +1,4 @@
-"""Linear maps of the channels of each point: what PyTorch's layers launch beside matrix products, in single precision.
+"""Linear maps of the channels of each point with all that follows them, and their gradients, in single precision.
 
 Fields are (samples, channels, points), contiguous.
 """

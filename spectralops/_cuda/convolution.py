@@ -175,7 +175,6 @@ class Prepared:
             self.space_bytes, tables = tiled(self.program, self.task, tiling, device, options, inner)
         wide = np.dtype(f"c{2 * self.task.itemsize}")
         self.tables = kept_on_device([each.astype(wide) for each in tables], xp)
-        self.slots = 1 + max(at.slot for step in self.program.steps for *_, at in step.addresses)
 
     def _finish(self, plan: Conv2dPlan, kind: np.dtype[Any], xp: Any) -> dict[int, Address]:
         """Words of the finishing arguments that hold addresses; factors are put onto the device."""
@@ -192,7 +191,7 @@ class Prepared:
         """Launch it for these arrays."""
         space = runner.scratch(self.space_bytes) if self.space_bytes else None
         slots = (x, kernel, out, bias, *self.factors, space, *self.tables)
-        self.program.run(runner, [0 if array is None else address(array) for array in slots[: self.slots]])
+        self.program.run(runner, [0 if array is None else address(array) for array in slots])
 
 
 # Programs by plan and device.
