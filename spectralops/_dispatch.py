@@ -338,21 +338,29 @@ KEPT_DIRECT = 512
 
 def _run_by_address(plan: Plan, arrays: tuple[Any, ...], home: _arrays.Home) -> Any:
     """Execute a plan without a look at its arrays but for where they lie; None where that does not do."""
-    if _observer.get() is not None:
+    if plan.backend != "cuda" or _observer.get() is not None:
         return None
     key = (id(plan), home.device)
     found = _direct.get(key)
     if found is None or found[0] is not plan:
+        if _samples_anew(plan):
+            return None
         found = _direct[key] = (plan, _prepared(plan, home))
         while len(_direct) > KEPT_DIRECT:
             _direct.popitem(last=False)
     return None if found[1] is None else found[1](arrays)
 
 
+def _samples_anew(plan: Plan) -> bool:
+    """Whether a plan has a function of the caller's: it may hold anything, and must not live on in a cache."""
+    transfer = getattr(plan, "transfer", None)
+    return transfer is not None and not type(transfer).__module__.startswith("spectralops.")
+
+
 def _prepared(plan: Plan, home: _arrays.Home) -> Any:
     dtypes, kind = passed(plan)
     cast = any(dtype != operand.spec.dtype for dtype, operand in zip(dtypes, plan.operands, strict=True))
-    if plan.backend != "cuda" or cast or plan.out_dtype != kind:
+    if cast or plan.out_dtype != kind:
         return None
     with _arrays.on_device(home):
         prepared = importlib.import_module(BY_ADDRESS).prepared(plan)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import subprocess
 import sys
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -356,6 +358,26 @@ def test_torch_calls_plans_by_address(device: Any, monkeypatch: pytest.MonkeyPat
         plan = so.plan_diffusion_step(shape, dtype, 1.0, 0.1, value, device="cuda")
         assert _dispatch.run(plan, (x,) * len(plan.operands), home) == "looked at"
     _dispatch._direct.clear()
+
+
+FUNCTIONS = {
+    "transfer": lambda f: so.plan_spectral_filter((8,), "float32", f, device="cuda"),
+    "pointwise": lambda f: so.plan_pde_step((8,), "float32", 1.0, 0.1, so.Pointwise(f), device="cuda"),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_the_caller_do_not_live_on(name: str) -> None:
+    """They may hold anything, such as fields."""
+    _dispatch._direct.clear()
+    function = lambda k: np.exp(-k * k)  # noqa: E731
+    alive = weakref.ref(function)
+    plan = FUNCTIONS[name](function)
+    assert _dispatch._run_by_address(plan, (torch.zeros(8),), _arrays.Home("torch", "cuda:0")) is None
+    assert not _dispatch._direct
+    del plan, function
+    gc.collect()
+    assert alive() is None
 
 
 @pytest.mark.parametrize("name", st.__all__)
