@@ -231,10 +231,11 @@ STRAIGHT = {
 
 @pytest.mark.parametrize("term", STRAIGHT)
 @pytest.mark.parametrize("condition", ["periodic", "mixed", "open", "robin"])
+@pytest.mark.parametrize("tile", [960, 4800], ids=["ends in parts", "whole"])
 def test_a_single_step_straight_from_the_array(
-    term: str, condition: str, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+    term: str, condition: str, tile: int, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
 ) -> None:
-    cut_up(monkeypatch, CACHE_BYTES=64, STRAIGHT_ROWS=6)
+    cut_up(monkeypatch, CACHE_BYTES=64, STRAIGHT_ROWS=6, TILE_BYTES=tile)
     bc, dtype = CONDITIONS[condition], ("float32", "float64")[len(term) % 2]
     u, nu = rng.standard_normal((2, 23, 83)).astype(dtype), rng.random((2, 1, 1))
     options: dict[str, Any] = {"axes": (1, 2), "bc": (bc, bc) if isinstance(bc, tuple) else bc}

@@ -126,6 +126,18 @@ def test_a_single_step_goes_straight_where_it_reads_nothing_but_an_array_in_orde
     assert one.items[:, Item.GRID].tolist() == sorted(one.items[:, Item.GRID])
 
 
+@pytest.mark.parametrize(
+    ("shape", "bands", "parts"), [((1, 64, 2_000_000), 2, 367), ((1, 400_002, 100), 1224, 1), ((1, 3, 90_000), 1, 17)]
+)
+def test_straight_passes_over_long_and_short_rows(shape: tuple[int, int, int], bands: int, parts: int) -> None:
+    """Neither scratch memory as long as the rows, nor a tile for every few short ones."""
+    wide = frame(shape, (False, True, True))
+    (one,) = tiles.passes(wide, 1, 1, True)
+    assert len(one.records[-1]) == bands
+    assert len(one.items) == 3 * bands + 2 * parts
+    assert one.layout.size * wide.cell_bytes < 2**21
+
+
 def test_other_steps_do_not_go_straight() -> None:
     def straight(of: tiles.Frame, steps: int = 1, contiguous: bool = True) -> bool:
         return any(

@@ -37,7 +37,8 @@ BLOCK_PLANES = 2
 # A tile whose rows take turns in scratch memory is at most so many times taller than what a pass reaches beyond it, or
 # has so many rows: its neighbours compute little twice, and the order of its levels is still a short list.
 TALL_REACHES, TALL_ROWS = 64, 2048
-# Rows that a single step computes straight from the array before tiles compute their ends.
+# Rows that a single step computes straight from the array before tiles compute their ends, or more where short ones
+# would make many tiles: as much of the array as a tile of one level has scratch memory.
 STRAIGHT_ROWS = 32
 # A tile is at least this many times longer than what a pass reaches beyond it: neighbours compute the rest twice.
 TILE_REACHES = {1: 16, 2: 16, 3: 8}
@@ -145,8 +146,8 @@ def _ends(frame: Frame) -> tuple[int, int]:
 def _straight(frame: Frame) -> Pass:
     """A pass of one step from the array to the result; tiles in scratch memory compute what lies at the ends."""
     (_, rows, n), (height, length) = frame.shape, _ends(frame)
-    inner = rows - 2 * height
-    bands = [(first + height, last + height) for first, last in _cuts(inner, _count(inner, STRAIGHT_ROWS))]
+    inner, most = rows - 2 * height, max(STRAIGHT_ROWS, TILE_BYTES // (n * frame.itemsize))
+    bands = [(first + height, last + height) for first, last in _cuts(inner, _count(inner, most))]
     blocks = np.zeros((len(bands), len(Record)), np.int64)
     blocks[:, Record.STAGE], blocks[:, Record.P1] = -3, 1
     blocks[:, [Record.J0, Record.J1]] = bands
@@ -155,7 +156,8 @@ def _straight(frame: Frame) -> Pass:
     for k, band in enumerate(bands):
         tiles.items.append((0, 0, 0, 0, 1, rows, n, 0, blocks[k].ctypes.data, 1))
         tiles.add([[(0, 1)], [band], [(0, length), (n - length, n)]])
-    tiles.add([[(0, 1)], [(0, height), (rows - height, rows)], [(0, n)]])
+    parts = _count(n, TILE_BYTES // (3 * height * frame.cell_bytes))
+    tiles.add([[(0, 1)], [(0, height), (rows - height, rows)], _cuts(n, parts)])
     return tiles.made(1, blocks)
 
 
