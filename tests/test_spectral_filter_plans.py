@@ -123,7 +123,13 @@ def test_explain_says_why_the_engine_is_not_used(monkeypatch):
     chirps = "shared among workers; length 101, 103 by convolution with a chirp"
     assert runs(5, 101, 103, axes=(1, 2)).endswith(chirps)
     assert "runs: scipy.fft (the vector engine takes 1 to 3 axes, not 4)" in runs(2, 2, 2, 2, axes=(0, 1, 2, 3))
-    assert runs(12).endswith("as many rows as a vector has lanes at a time in cache, shared among workers")
+    side_by_side = "as many rows as a vector has lanes at a time in cache, shared among workers"
+    spread = "one row, spread over a vector's lanes, at a time in cache, shared among workers"
+    assert runs(12).endswith(side_by_side)
+    assert runs(64, 1024, axes=-1).endswith(side_by_side)
+    assert runs(2, 1024, axes=-1).endswith(spread)
+    assert runs(64, 2**16, axes=-1).endswith(spread)
+    assert runs(2**16, 64, axes=0).endswith(side_by_side)
     monkeypatch.setenv("SPECTRALOPS_NUMBA", "0")
     assert "runs: scipy.fft (SPECTRALOPS_NUMBA=0 switches compiled kernels off), " in runs(12)
 

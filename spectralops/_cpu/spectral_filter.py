@@ -65,8 +65,21 @@ def algorithm(plan: SpectralFilterPlan) -> str:
             f"{start}, the filter laid out in parts as they are used, the spectrum in the result's memory where the "
             f"columns are even and whole vectors, each stage shared among workers{chirps}"
         )
-    unit = "as many rows as a vector has lanes" if len(plan.sizes) == 1 else "one image"
+    unit = "one image"
+    if len(plan.sizes) == 1:
+        unit = "one row, spread over a vector's lanes," if _is_spread(plan) else "as many rows as a vector has lanes"
     return f"{start}, {unit} at a time in cache, shared among workers{chirps}"
+
+
+def _is_spread(plan: SpectralFilterPlan) -> bool:
+    """Whether rows are spread over the lanes; neighbouring columns that fill vectors and share a filter never are."""
+    from spectralops._cpu.vector import host  # loads llvmlite
+    from spectralops._cpu.vector.routes import is_row_spread, several
+
+    (axis,), (n,), char = plan.axes, plan.sizes, np.dtype(plan.compute_dtype).char
+    if math.prod(plan.in_shape[axis + 1 :]) >= host.lanes(host.REAL[char]):
+        return False
+    return is_row_spread(n, host.REAL[char], host.NUMBERS[char] == 2, several(plan.batch, char))
 
 
 def _is_large(plan: SpectralFilterPlan) -> bool:

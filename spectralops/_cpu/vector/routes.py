@@ -14,7 +14,7 @@ from spectralops._cpu.vector.choice import LONG, is_spread, split
 from spectralops._cpu.vector.large import is_large, large
 from spectralops._cpu.vector.sum_jobs import beginnings
 
-__all__ = ["Route", "route", "several"]
+__all__ = ["Route", "is_row_spread", "route", "several"]
 
 # Filters of one axis that a route knows again by their content.
 FILTERS_KEPT = 2
@@ -51,11 +51,17 @@ def route(lengths: tuple[int, ...], char: str, inner: int, count: int) -> Route:
     dtype, is_complex = host.REAL[char], host.NUMBERS[char] == 2
     if len(lengths) > 1:
         return Images(lengths, dtype, is_complex)
-    n, lanes = lengths[0], host.lanes(dtype)
-    far = n >= LONG and 2 * n * host.vector_bytes() > LONG_BYTES and min(split(n, lanes)) > 1
-    if inner == 1 and (far or is_spread(n, count, lanes, not is_complex)):
+    n = lengths[0]
+    if inner == 1 and is_row_spread(n, dtype, is_complex, count):
         return Spread(n, dtype, is_complex)
     return Lines(n, inner, dtype, is_complex)
+
+
+def is_row_spread(n: int, dtype: str, is_complex: bool, count: int) -> bool:
+    """Whether each row is spread over the lanes: there are few, or a group of them leaves the cache."""
+    lanes = host.lanes(dtype)
+    far = n >= LONG and 2 * n * host.vector_bytes() > LONG_BYTES and min(split(n, lanes)) > 1
+    return far or is_spread(n, count, lanes, not is_complex)
 
 
 def several(count: int, char: str) -> int:
