@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BACKENDS", "SUPPORT", "Plan", "Support",
-    "algorithm", "execute", "observe", "passed_over", "run", "select", "settled",
+    "algorithm", "execute", "observe", "passed", "passed_over", "run", "select", "settled",
 ]  # fmt: skip
 
 # Device kind of each backend, the preferred ones first.

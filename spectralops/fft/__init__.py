@@ -13,8 +13,8 @@ norm : {"backward", "ortho", "forward"}, optional
 overwrite_x : bool
     Permission to destroy `x`. SciPy and cupyx make use of it; without it no input is ever modified.
 workers : int, optional
-    Number of threads on NumPy arrays, negative to count back from the number of cores; for arrays of any other
-    library it must be None.
+    Most threads to use on NumPy arrays, negative to count back from the number of cores; the vector engine keeps small
+    work to one. For arrays of any other library it must be None.
 plan : optional
     A cuFFT plan from ``cupyx.scipy.fft.get_fft_plan`` for CuPy arrays; for all others it must be None. With a plan,
     also an active one, the real inverses are cuFFT's own, which may let imaginary parts of DC and Nyquist through.
