@@ -1,8 +1,8 @@
 """Linear maps of the channels of each point, with what is added to them and the activation that follows.
 
 A convolution with a kernel of one point does the same, but what cuDNN runs for it in float32 takes several times as
-long as a matrix product, most of all for the gradient of the weight: a sum over very many points of few numbers. That
-sum and the activation are kernels of our own; the rest are products by PyTorch.
+long as a matrix product, most of all for the gradient of the weight: a sum over very many points of few numbers. In
+float32 on a device these maps, that sum and the activation are kernels of our own; elsewhere, products by PyTorch.
 """
 
 from __future__ import annotations
