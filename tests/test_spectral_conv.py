@@ -200,10 +200,12 @@ def test_lay04_empty_batch():
         (128, 57, False, "fft"),
         (1, 1, True, "gemm"),
         (2, 2, True, "gemm"),
+        (16384, 32, True, "gemm"),
+        (16384, 33, False, "fft"),
     ],
 )
 def test_cost_model_of_scipy(n, modes, half, expected):
-    """A product with the Fourier matrix up to 4 log2(n) modes of a half axis and 8 log2(n) of a full one."""
+    """Products with a Fourier matrix of 4 MiB, up to 4 log2(n) modes of a half axis and 8 log2(n) of a full one."""
     assert by_scipy.methods((n,), (modes,), half) == (expected,)
     if not half:
         assert by_scipy.methods((n, 4), (modes, 3), True) == (expected, "gemm")

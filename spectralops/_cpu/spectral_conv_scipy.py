@@ -30,13 +30,16 @@ MIX_MODES = 256
 # several times faster per operation. Measured crossovers with OpenBLAS and pocketfft.
 GEMM_MODES_HALF = 4.0
 GEMM_MODES_FULL = 8.0
+# A matrix that leaves the cache is read anew for each block of fields, which takes longer than their FFTs.
+MATRIX_BYTES = 2**22
 
 
 def methods(sizes: tuple[int, ...], modes: tuple[int, ...], halved: bool) -> tuple[str, ...]:
     """``"gemm"`` or ``"fft"`` for each axis, whichever the cost model expects to be faster."""
     limits = [GEMM_MODES_FULL] * (len(sizes) - 1) + [GEMM_MODES_HALF if halved else GEMM_MODES_FULL]
     return tuple(
-        "gemm" if m <= limit * math.log2(max(n, 2)) else "fft" for n, m, limit in zip(sizes, modes, limits, strict=True)
+        "gemm" if m <= limit * math.log2(max(n, 2)) and 8 * n * m <= MATRIX_BYTES else "fft"
+        for n, m, limit in zip(sizes, modes, limits, strict=True)
     )
 
 
