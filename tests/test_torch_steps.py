@@ -182,6 +182,17 @@ def test_torch_steps_in_a_row_share_what_they_read(step: Any) -> None:
     torch.testing.assert_close(gradients(True), gradients(False), rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.parametrize(
+    ("nu", "method"), [(0.3, "stencil"), (0.3, "spectral"), (NU, "stencil")], ids=["adjoint", "spectral", "replay"]
+)
+def test_torch_steps_have_gradients_of_many_results_at_once(nu: Any, method: str) -> None:
+    u, g = U.clone().requires_grad_(), torch.stack([U.sin(), U.cos()])
+    y = st.diffusion_step(u, 1.5, 0.1, nu, steps=3, method=method)
+    (every,) = torch.autograd.grad(y, u, g, is_grads_batched=True, retain_graph=True)
+    for got, each in zip(every, g, strict=True):
+        torch.testing.assert_close(got, torch.autograd.grad(y, u, each, retain_graph=True)[0])
+
+
 def test_torch_steps_by_the_spectrum_have_gradients() -> None:
     u = make(64).requires_grad_()
     y = st.diffusion_step(u, 1.0, 0.2, 1.0, steps=200, method="spectral")

@@ -36,7 +36,9 @@ class Steps(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         plan, (u, *arrays) = ctx.plan, ctx.saved_tensors
         needs = ctx.needs_input_grad[2:]
-        if (transposed := _transposed(plan, needs, (u, *arrays))) is not None:
+        # Operations of PyTorch's take many results at once, executors do not.
+        batched = torch._C._functorch.is_legacy_batchedtensor(g)
+        if not batched and (transposed := _transposed(plan, needs, (u, *arrays))) is not None:
             adjoint, kept = transposed
             return None, None, Steps.apply(adjoint, ctx.workers, g, *kept), *(None,) * len(arrays)
         if torch.is_grad_enabled():  # for gradients of gradients, which need the whole history
