@@ -98,11 +98,13 @@ def test_winds_that_change_from_exchange_to_exchange() -> None:
     xr.testing.assert_identical(y.compute(), sx.advect_diffuse(x, u, v, dt=DT, **options))
 
 
-def test_bands_reach_as_far_as_they_must(monkeypatch) -> None:
+@pytest.mark.parametrize(("limiter", "reach"), [("positive", 2), ("monotone", 3)])
+def test_bands_reach_as_far_as_they_must(limiter, reach, monkeypatch) -> None:
     x, u, v = tracers("half-cells", 1)
-    expected = sx.advect_diffuse(x, u, v, dt=DT, skipna=True)
-    monkeypatch.setattr(Transport, "reach", 3)
-    assert not banded(x, u, v, skipna=True).compute().equals(expected)
+    options = {"skipna": True, "limiter": limiter}
+    expected = sx.advect_diffuse(x, u, v, dt=DT, **options)
+    monkeypatch.setattr(Transport, "reach", reach)
+    assert not banded(x, u, v, **options).compute().equals(expected)
 
 
 @pytest.mark.parametrize("kind", ["diffusivity", "nondivergent", "columns that wrap", "many steps"])
