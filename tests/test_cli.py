@@ -421,4 +421,4 @@ class TestBenchmarks:
         done = subprocess.run(
             [sys.executable, "-c", code], cwd=ROOT / "benchmarks", capture_output=True, text=True, check=True
         )
-        assert done.stdout == "45 45\n"
+        assert done.stdout == "47 47\n"

@@ -214,6 +214,15 @@ def test_what_is_not_finite_stays_in_its_line(rng, place: tuple[int, int], bad: 
 
 
 @on_host
+@pytest.mark.parametrize("scales", [(1e8, 1, 1, 1e-8, 1), (1, 5, 0, 3, 1e20), (1, 1, 0, 0, 1)])
+def test_rounding_errors_stay_in_their_line(rng, scales: tuple[float, ...]) -> None:
+    x = (rng.standard_normal((5, 51)) * np.array(scales)[:, None]).astype("float32")
+    expected = so.spectral_filter(x.astype("float64"), GAUSSIAN, axes=1, backend="numpy")
+    for line, right in zip(filtered(x, GAUSSIAN, 1, ["twos_filter"]), expected, strict=True):
+        assert_close(line, right, 2 * tolerance("float32", 51))
+
+
+@on_host
 def test_odd_lines_with_padding(rng) -> None:
     x = rng.standard_normal((3, 35)).astype("float32")
     expected = so.spectral_filter(

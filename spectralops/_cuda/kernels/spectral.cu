@@ -200,8 +200,29 @@ SOPS_CONSTEXPR int twos_at_once(int threads) {
   return sizeof(T) > 4 ? 1 : larger(384 / threads, threads <= 384 ? 2 : 1);
 }
 
+// Whether neither part of numbers is above four times the other at its largest, of all that THREADS threads hold.
+template <typename F, int THREADS, typename T>
+SOPS_DEVICE bool alike(const Complex<T>* v, Complex<T>* shared, int t) {
+  constexpr int SHARERS = THREADS < 8 ? THREADS : 8;
+  Complex<T> most = {0, 0};
+  const auto join = [&](Complex<T> z) {
+    const T re = z.re < 0 ? -z.re : z.re, im = z.im < 0 ? -z.im : z.im;
+    most = {re > most.re ? re : most.re, im > most.im ? im : most.im};
+  };
+  F::template elements<0>(t, [&](int slot, int) { join(v[slot]); });
+  shared[t] = most;
+  F::wait();
+  if (t < SHARERS) {
+    for (int j = t + SHARERS; j < THREADS; j += SHARERS) join(shared[j]);
+    shared[t] = most;
+  }
+  F::wait();
+  for (int j = 0; j < SHARERS; ++j) join(shared[j]);
+  return most.re <= 4 * most.im && most.im <= 4 * most.re;
+}
+
 // Real lines of N values that one filter is for, 2r and 2r + 1 as one complex line; by themselves where one of them has
-// what is not finite, which must not get into the other.
+// what is not finite, or is much larger: neither that nor its rounding errors must get into the other.
 template <typename S, typename T, int FORM, int PADDING, int THREADS, int LINES, typename Rs, typename... Factors>
 __global__ __launch_bounds__(THREADS* LINES, twos_at_once<T>(THREADS * LINES)) void twos_filter(
     const S* __restrict__ x, S* __restrict__ out, const Complex<T>* __restrict__ table, long long lines, PadArguments pad,
@@ -221,13 +242,14 @@ __global__ __launch_bounds__(THREADS* LINES, twos_at_once<T>(THREADS * LINES)) v
     F::template elements<0>(t, [&](int slot, int i) {
       v[slot] = {with_first ? (T)to_number(first.read(x, i)) : 0, with_second ? (T)to_number(second.read(x, i)) : 0};
     });
+    const bool together = turn > 0 || alike<F, THREADS>(v, shared, t) || !pair;
     F::template run<false>(v, shared, table, t);
     // Where a value of a line is not finite, no wavenumber is.
     bool finite = true;
     F::template elements<F::PASSES - 1>(t, [&](int slot, int) {
       if (slot == 0) finite = v[0].re - v[0].re == 0 && v[0].im - v[0].im == 0;
     });
-    const bool apart = turn > 0 || __syncthreads_or(!finite);
+    const bool apart = turn > 0 || __syncthreads_or(!finite || !together);
     if (turn == 0 && apart) continue;
     F::template elements<F::PASSES - 1>(t, [&](int slot, int k) {
       const bool mirrored = 2 * k > N;
