@@ -12,8 +12,9 @@ import pytest
 from kernels_as_python import run_as_python
 from scipy import signal
 from support import random_array
+from vector_filters import poison_scratch
 
-from spectralops._cpu.vector import convolution, prepared, sum_fields, window_jobs, workspace
+from spectralops._cpu.vector import convolution, prepared, sum_fields, window_jobs
 from spectralops._cpu.vector.convolution import Extent, filter_channels, filter_windows, sum_channels, sum_windows
 from spectralops._cpu.vector.sum_jobs import Geometry, sum_job
 from spectralops._cpu.vector.window_jobs import LineWindows, Windows, axis_table
@@ -164,14 +165,7 @@ def test_neighbouring_taps_are_summed_as_any_others(rng, monkeypatch, k, dtype):
 @pytest.fixture
 def poisoned(monkeypatch):
     """All memory that kernels get holds NaN."""
-    take = workspace.take
-
-    def poison(size):
-        buffer = take(size)
-        buffer.owner[:] = 255  # every bit set is NaN in both precisions
-        return buffer
-
-    monkeypatch.setattr(workspace, "take", poison)
+    poison_scratch(monkeypatch)
     prepared.clear()
 
 

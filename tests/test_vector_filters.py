@@ -2,59 +2,17 @@
 
 from __future__ import annotations
 
-import gc
-import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.fft
-from support import assert_close, random_array, tolerance
+from support import random_array
+from vector_filters import DTYPES, Axes, check, filtered, poison_scratch, shared_transfer
 
-from spectralops._cpu.vector import choice, filters, prepared, routes, workspace
-
-Axes = tuple[int, ...]
-DTYPES = ["float32", "float64", "complex64", "complex128"]
-COMPLEX_OF = {"float32": "complex64", "float64": "complex128", "complex64": "complex64", "complex128": "complex128"}
-REAL_OF = {"float32": "float32", "float64": "float64", "complex64": "float32", "complex128": "float64"}
-
-
-def spectrum_shape(x: np.ndarray, axes: Axes) -> list[int]:
-    shape = list(x.shape)
-    if not np.iscomplexobj(x):
-        shape[axes[-1]] = shape[axes[-1]] // 2 + 1
-    return shape
-
-
-def shared_transfer(rng: np.random.Generator, x: np.ndarray, axes: Axes, real: bool = False) -> np.ndarray:
-    """A filter without any symmetry, the same for the whole batch."""
-    whole = {axis % x.ndim for axis in axes}
-    shape = [n if i in whole else 1 for i, n in enumerate(spectrum_shape(x, axes))]
-    return random_array(rng, tuple(shape), (REAL_OF if real else COMPLEX_OF)[str(x.dtype)])
-
-
-def by_scipy(x: np.ndarray, transfer: np.ndarray, axes: Axes) -> np.ndarray:
-    sizes = [x.shape[axis] for axis in axes]
-    if np.iscomplexobj(x):
-        return scipy.fft.ifftn(scipy.fft.fftn(x.astype(complex), axes=axes) * transfer, axes=axes)
-    return scipy.fft.irfftn(scipy.fft.rfftn(x.astype(float), axes=axes) * transfer, s=sizes, axes=axes)
-
-
-def filtered(x: np.ndarray, transfer: np.ndarray, axes: Axes, workers: int = 1) -> np.ndarray:
-    out = np.full(x.shape, np.nan, x.dtype)
-    before = x.copy(), transfer.copy()
-    filters.filter_axes(x, transfer, out, axes, workers)
-    np.testing.assert_array_equal(x, before[0])
-    np.testing.assert_array_equal(transfer, before[1])
-    return out
-
-
-def check(x: np.ndarray, transfer: np.ndarray, axes: Axes, workers: int = 1) -> None:
-    size = int(np.prod([x.shape[axis] for axis in axes]))
-    assert_close(filtered(x, transfer, axes, workers), by_scipy(x, transfer, axes), tolerance(str(x.dtype), size))
-
+from spectralops._cpu.vector import choice, filters, routes
 
 CASES: list[tuple[tuple[int, ...], Axes]] = [
     # images: even and odd rows, whole vectors and tails, fewer columns than lanes, one row, one column, one pixel
@@ -202,112 +160,6 @@ def test_per_column_transfers(rng: np.random.Generator) -> None:
     check(x, random_array(rng, (16, 9), "complex128"), (-2,))
 
 
-# Shape of x, axes, and the shape of filters that differ along the batch: every kernel, and every way to repeat them.
-EACH: list[tuple[tuple[int, ...], Axes, tuple[int, ...]]] = [
-    ((3, 4, 30), (-1,), (4, 1)),
-    ((3, 7, 30), (-1,), (3, 1, 1)),
-    ((3, 7, 15), (-1,), (3, 7, 1)),
-    ((11, 2), (-1,), (11, 1)),
-    ((11, 1), (-1,), (11, 1)),
-    ((9, 31), (-1,), (9, 1)),
-    ((9, 22), (-1,), (9, 1)),
-    ((2, 9, 1000), (-1,), (9, 1)),
-    ((3, 1024), (-1,), (3, 1)),
-    ((3, 1215), (-1,), (3, 1)),
-    ((2, 9, 6000), (-1,), (9, 1)),
-    ((2, 30, 9), (-2,), (2, 1, 1)),
-    ((2, 15, 9), (-2,), (1, 1, 9)),
-    ((2, 3, 16, 20), (-2, -1), (3, 1, 1)),
-    ((2, 3, 15, 20), (-2, -1), (2, 1, 1, 1)),
-    ((2, 3, 9, 7), (-2, -1), (2, 3, 1, 1)),
-    ((4, 11, 13), (-2, -1), (4, 1, 1)),
-    ((2, 6, 3, 8), (1, 3), (2, 1, 3, 1)),
-    ((3, 6, 5, 7), (-3, -2, -1), (3, 1, 1, 1)),
-    ((3, 5, 6, 8), (-3, -2, -1), (3, 1, 1, 1)),
-]
-
-
-def filters_of_each(rng: np.random.Generator, x: np.ndarray, axes: Axes, batch: tuple[int, ...]) -> np.ndarray:
-    """Random filters: where `batch` has ones along transformed axes, their whole spectrum."""
-    spectrum = spectrum_shape(x, axes)
-    first = x.ndim - len(batch)
-    whole = {axis % x.ndim - first for axis in axes}
-    shape = tuple(spectrum[first + i] if i in whole else n for i, n in enumerate(batch))
-    return random_array(rng, shape, COMPLEX_OF[str(x.dtype)])
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("shape", "axes", "batch"), EACH, ids=lambda value: "x".join(map(str, value)))
-def test_every_transform_with_a_filter_of_its_own(
-    rng: np.random.Generator, shape: tuple[int, ...], axes: Axes, batch: tuple[int, ...], dtype: str
-) -> None:
-    x = random_array(rng, shape, dtype)
-    transfer = filters_of_each(rng, x, axes, batch)
-    check(x, transfer, axes)
-    np.testing.assert_array_equal(filtered(x, transfer, axes, 3), filtered(x, transfer, axes))
-
-
-@pytest.mark.parametrize(("shape", "axes", "batch"), [EACH[0], EACH[13]], ids=["rows", "images"])
-def test_real_and_broadcast_filters_of_each(
-    rng: np.random.Generator, shape: tuple[int, ...], axes: Axes, batch: tuple[int, ...]
-) -> None:
-    x = random_array(rng, shape, "float32")
-    check(x, filters_of_each(rng, x, axes, batch).real.copy(), axes)
-    check(x, random_array(rng, batch, "complex64"), axes)
-
-
-def test_large_images_with_filters_of_their_own(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepared, "KEPT_BYTES", 10_000)
-    routes.route.cache_clear()
-    x = random_array(rng, (2, 3, 32, 40), "float32")
-    check(x, filters_of_each(rng, x, (-2, -1), (3, 1, 1)), (-2, -1), 2)
-    routes.route.cache_clear()
-
-
-@pytest.mark.parametrize(
-    ("shape", "axes", "kernel"),
-    [((64, 20, 30), (-1,), "filter_each_even"), ((64, 4, 12, 10), (-2, -1), "images_each")],
-)
-def test_filters_of_each_are_one_call(
-    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], axes: Axes, kernel: str
-) -> None:
-    """However many filters there are, the loop over them is compiled; an image's is laid out once."""
-    called: list[str] = []
-    find = routes.kernels.kernel
-
-    def spy(name: str, dtype: str) -> Any:
-        function = find(name, dtype)
-        return lambda *arguments: called.append(name) or function(*arguments)
-
-    monkeypatch.setattr(routes.kernels, "kernel", spy)
-    routes.route.cache_clear()
-    filters._direct.cache_clear()
-    x = random_array(rng, shape, "float32")
-    check(x, filters_of_each(rng, x, axes, (*shape[: len(shape) - len(axes)], *(1 for _ in axes))), axes)
-    routes.route.cache_clear()
-    filters._direct.cache_clear()
-    assert called == [kernel] * len(called)
-    assert len(called) == 1
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize(("shape", "axes", "batch"), [EACH[1], EACH[13]], ids=["rows", "images"])
-def test_what_is_no_number_stays_in_its_own_transform(
-    rng: np.random.Generator, shape: tuple[int, ...], axes: Axes, batch: tuple[int, ...], bad: float
-) -> None:
-    """Of the data of the first entry and of the filter of another."""
-    x = random_array(rng, shape, "float32")
-    transfer = filters_of_each(rng, x, axes, batch)
-    right = filtered(x, transfer, axes)
-    x[0, 0, ..., 0] = bad
-    with np.errstate(invalid="ignore"):
-        spoiled = filtered(x, transfer, axes)
-    rest = np.ones(shape[:2], bool)
-    rest[0, 0] = False
-    assert not np.isfinite(spoiled[0, 0]).any()
-    np.testing.assert_array_equal(spoiled[rest], right[rest])
-
-
 LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "fortran": np.asfortranarray,
     "sliced-columns": lambda x: np.repeat(x, 2, axis=-1)[..., ::2],
@@ -332,12 +184,6 @@ def test_layouts_of_x(rng: np.random.Generator, layout: str, shape: tuple[int, .
 def test_layouts_of_the_transfer(rng: np.random.Generator, layout: str) -> None:
     x = random_array(rng, (3, 12, 10), "float64")
     check(x, LAYOUTS[layout](shared_transfer(rng, x, (1, 2))), (1, 2))
-
-
-def test_uneven_images_are_gathered(rng: np.random.Generator) -> None:
-    """Two batch axes whose images no single step reaches, with a filter for each entry of the third."""
-    x = random_array(rng, (3, 4, 5, 8, 6), "float64")[:, :3]
-    check(x, random_array(rng, (5, 8, 4), "complex128"), (-2, -1))
 
 
 @pytest.mark.parametrize("shape", [(0, 8, 6), (3, 0, 6), (2, 8, 0)])
@@ -408,14 +254,7 @@ def test_poisoned_scratch_changes_nothing(rng: np.random.Generator, monkeypatch:
     data = [(x := random_array(rng, shape, "float32"), shared_transfer(rng, x, axes), axes) for shape, axes in cases]
     clean = [filtered(*arguments) for arguments in data]
 
-    take = workspace.take
-
-    def poisoned(size: int) -> workspace.Buffer:
-        buffer = take(size)
-        buffer.owner[:] = 0xFF  # NaN in every number
-        return buffer
-
-    monkeypatch.setattr(workspace, "take", poisoned)
+    poison_scratch(monkeypatch)
     for arguments, expected in zip(data, clean, strict=True):
         np.testing.assert_array_equal(filtered(*arguments), expected)
 
@@ -431,111 +270,3 @@ def test_completed_spectrum_is_that_of_the_real_filter(rng: np.random.Generator)
     for n in (7, 8):
         half: Any = random_array(rng, (n // 2 + 1,), "complex128")
         np.testing.assert_allclose(routes.completed(half, n), scipy.fft.fft(scipy.fft.irfft(half, n)), atol=1e-14)
-
-
-@pytest.fixture
-def no_filters_kept() -> Iterator[None]:
-    prepared.clear()
-    workspace.clear()
-    yield
-    prepared.clear()
-
-
-@pytest.mark.usefixtures("no_filters_kept")
-def test_a_filter_is_laid_out_once(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Known again by its content, wherever it lies, and not after the caller changed one value."""
-    x = random_array(rng, (2, 16, 20), "float64")
-    transfer = random_array(rng, (16, 11), "complex128")
-    filtered(x, transfer, (1, 2))
-    assert len(prepared._kept) == 1
-    check(x, transfer.copy(), (1, 2))
-    assert len(prepared._kept) == 1
-    transfer[7, 3] += 1.0
-    check(x, transfer, (1, 2))
-    assert len(prepared._kept) == 2
-
-
-@pytest.mark.usefixtures("no_filters_kept")
-def test_zero_and_minus_zero_are_different_filters(rng: np.random.Generator) -> None:
-    x = random_array(rng, (16, 20), "float32")
-    filtered(x, np.zeros((16, 11), "float32"), (0, 1))
-    filtered(x, -np.zeros((16, 11), "float32"), (0, 1))
-    assert len(prepared._kept) == 2
-
-
-@pytest.mark.usefixtures("no_filters_kept")
-def test_a_filter_with_nan_is_known_again(rng: np.random.Generator) -> None:
-    x = random_array(rng, (16, 20), "float32")
-    transfer = np.full((16, 11), np.nan, "float32")
-    for _ in range(2):
-        assert np.isnan(filtered(x, transfer, (0, 1))).all()
-    assert len(prepared._kept) == 1
-
-
-@pytest.mark.usefixtures("no_filters_kept")
-def test_kept_filters_are_bounded(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    x = random_array(rng, (16, 20), "float64")
-    transfers = [random_array(rng, (16, 11), "complex128") for _ in range(5)]
-    filtered(x, transfers[0], (0, 1))
-    one = prepared._kept[0].values.nbytes + prepared._kept[0].buffer.size
-    monkeypatch.setattr(prepared, "KEPT_BYTES", 3 * one)
-    for transfer in transfers:
-        check(x, transfer, (0, 1))
-    assert [kept.sample for kept in prepared._kept] == [
-        transfer.reshape(-1)[:: transfer.size // prepared.SAMPLES + 1].tobytes() for transfer in transfers[2:]
-    ]
-
-
-@pytest.mark.usefixtures("no_filters_kept")
-def test_a_filter_too_large_to_keep_is_given_back(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepared, "KEPT_BYTES", 100)
-    x = random_array(rng, (16, 20), "float64")
-    workspace.clear()
-    check(x, random_array(rng, (16, 11), "complex128"), (0, 1))
-    assert prepared._kept == []
-    assert len(workspace._kept) == 2
-
-
-@pytest.mark.parametrize(("n", "axis"), [(24, -1), (15, -1), (24, -2)])
-def test_filters_of_one_axis_are_known_by_their_content(rng: np.random.Generator, n: int, axis: int) -> None:
-    """Also after the caller changed one value in place; the last two are kept."""
-    x = random_array(rng, (9, n) if axis == -1 else (n, 9), "float64")
-    transfer: Any = random_array(rng, (n // 2 + 1,), "complex128")
-    shaped = transfer if axis == -1 else transfer[:, None]
-    check(x, shaped, (axis,))
-    way = routes.route((n,), "d", 1 if axis == -1 else 9, routes.several(9, "d"))
-    assert isinstance(way, routes.Lines)
-    before = way.known
-    check(x, shaped.copy(), (axis,))
-    assert way.known is before
-    transfer[3] += 1.0
-    check(x, shaped, (axis,))
-    assert way.known[0][0][1] == transfer.tobytes()
-    assert way.known[1] is before[0]
-    check(x, np.ascontiguousarray(shaped.real), (axis,))
-    assert len(way.known) == routes.FILTERS_KEPT == 2
-
-
-def test_a_filter_lives_while_kernels_read_it(rng, monkeypatch) -> None:
-    """Other threads may have it forgotten by filters of their own meanwhile."""
-    lines = routes.Lines(16, 1, "float64", False)
-    found: list[bool] = []
-    made: list[weakref.ref[np.ndarray]] = []
-    transfer = lines.transfer
-
-    def remembered(factors: np.ndarray) -> np.ndarray:
-        table = transfer(factors)
-        made.append(weakref.ref(table))
-        return table
-
-    def kernel(*arguments: object) -> None:
-        for _ in range(routes.FILTERS_KEPT):
-            transfer(rng.random(9))
-        gc.collect()
-        found.append(made[0]() is not None)
-
-    monkeypatch.setattr(lines, "transfer", remembered)
-    monkeypatch.setattr(lines, "kernel", kernel)
-    x = rng.standard_normal((1, 16))
-    lines.run(x.ctypes.data, 16, x.ctypes.data, 16, 1, rng.random(9), 1)
-    assert found == [True]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.fft
 from support import assert_close, random_array, tolerance
+from vector_filters import DTYPES, Axes, by_scipy, check, filtered, poison_scratch, shared_transfer
 
-from spectralops._cpu.vector import filters, jobs, large, prepared, routes, workspace
+from spectralops._cpu.vector import jobs, large, prepared, routes, workspace
 
-DTYPES = ["float32", "float64", "complex64", "complex128"]
-COMPLEX_OF = {"float32": "complex64", "float64": "complex128", "complex64": "complex64", "complex128": "complex128"}
 # Whole vectors on both sides, ragged rows and columns, odd lengths, volumes of all these kinds.
 SHAPES = [(32, 48), (64, 16), (36, 50), (30, 16), (15, 20), (22, 16), (2, 16), (16, 10, 16), (5, 8, 8), (6, 9, 11)]
 
@@ -21,24 +19,9 @@ def everything_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routes, "is_large", lambda tiles, count: True)
 
 
-def transfer_of(rng: np.random.Generator, x: np.ndarray, d: int) -> np.ndarray:
-    sizes = x.shape[-d:]
-    return random_array(
-        rng, sizes if np.iscomplexobj(x) else (*sizes[:-1], sizes[-1] // 2 + 1), COMPLEX_OF[str(x.dtype)]
-    )
-
-
-def filtered(x: np.ndarray, transfer: np.ndarray, d: int, workers: int = 1) -> np.ndarray:
-    out = np.full(x.shape, np.nan, x.dtype)
-    filters.filter_axes(x, transfer, out, tuple(range(-d, 0)), workers)
-    return out
-
-
-def by_scipy(x: np.ndarray, transfer: np.ndarray, d: int) -> np.ndarray:
-    axes, sizes = tuple(range(-d, 0)), x.shape[-d:]
-    if np.iscomplexobj(x):
-        return scipy.fft.ifftn(scipy.fft.fftn(x.astype(complex), axes=axes) * transfer, axes=axes)
-    return scipy.fft.irfftn(scipy.fft.rfftn(x.astype(float), axes=axes) * transfer, sizes, axes)
+def every(shape: tuple[int, ...]) -> Axes:
+    """All axes but those of a batch."""
+    return tuple(range(-len(shape), 0))
 
 
 @pytest.mark.usefixtures("everything_large")
@@ -47,11 +30,7 @@ def by_scipy(x: np.ndarray, transfer: np.ndarray, d: int) -> np.ndarray:
 def test_is_the_plain_pipeline(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> None:
     """Filters without symmetry: what a real signal cannot have is dropped at the packed frequencies too."""
     x = random_array(rng, (2, *shape), dtype)
-    before = x.copy()
-    transfer = transfer_of(rng, x, len(shape))
-    result = filtered(x, transfer, len(shape))
-    assert_close(result, by_scipy(x, transfer, len(shape)), tolerance(dtype, int(np.prod(shape))))
-    np.testing.assert_array_equal(x, before)
+    check(x, shared_transfer(rng, x, every(shape)), every(shape))
 
 
 @pytest.mark.usefixtures("everything_large")
@@ -61,28 +40,28 @@ def test_workers_and_ways_change_nothing(
 ) -> None:
     """The same bits from one thread and three, and as from the way of small images."""
     x = random_array(rng, shape, "float32")
-    transfer = transfer_of(rng, x, len(shape))
-    alone = filtered(x, transfer, len(shape))
-    np.testing.assert_array_equal(filtered(x, transfer, len(shape), 3), alone)
+    transfer = shared_transfer(rng, x, every(shape))
+    alone = filtered(x, transfer, every(shape))
+    np.testing.assert_array_equal(filtered(x, transfer, every(shape), 3), alone)
     monkeypatch.setattr(routes, "is_large", lambda tiles, count: False)
-    np.testing.assert_array_equal(filtered(x, transfer, len(shape)), alone)
+    np.testing.assert_array_equal(filtered(x, transfer, every(shape)), alone)
 
 
 @pytest.mark.usefixtures("everything_large")
 def test_broadcast_and_real_filters(rng: np.random.Generator) -> None:
     x = random_array(rng, (32, 48), "float64")
     for transfer in (random_array(rng, (32, 1), "float64"), random_array(rng, (1, 25), "complex128")):
-        assert_close(filtered(x, transfer, 2), by_scipy(x, transfer, 2), tolerance("float64", x.size))
+        assert_close(filtered(x, transfer, (0, 1)), by_scipy(x, transfer, (0, 1)), tolerance("float64", x.size))
 
 
 @pytest.mark.usefixtures("everything_large")
 @pytest.mark.parametrize("shape", [(32, 48), (16, 10, 16)], ids=["image", "volume"])
 def test_non_finite_values_stay_in_their_image(rng: np.random.Generator, shape: tuple[int, ...]) -> None:
     x = random_array(rng, (2, *shape), "float32")
-    transfer = transfer_of(rng, x, len(shape))
-    clean = filtered(x, transfer, len(shape))
+    transfer = shared_transfer(rng, x, every(shape))
+    clean = filtered(x, transfer, every(shape))
     x[1].flat[5] = np.inf
-    spoilt = filtered(x, transfer, len(shape))
+    spoilt = filtered(x, transfer, every(shape))
     np.testing.assert_array_equal(spoilt[0], clean[0])
     assert not np.isfinite(spoilt[1]).any()
 
@@ -93,17 +72,10 @@ def test_poisoned_scratch_changes_nothing(
     rng: np.random.Generator, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x = random_array(rng, shape, "float32")
-    transfer = transfer_of(rng, x, len(shape))
-    clean = filtered(x, transfer, len(shape))
-    take = workspace.take
-
-    def poisoned(size: int) -> workspace.Buffer:
-        buffer = take(size)
-        buffer.owner[:] = 0xFF  # NaN in every number
-        return buffer
-
-    monkeypatch.setattr(workspace, "take", poisoned)
-    np.testing.assert_array_equal(filtered(x, transfer, len(shape)), clean)
+    transfer = shared_transfer(rng, x, every(shape))
+    clean = filtered(x, transfer, every(shape))
+    poison_scratch(monkeypatch)
+    np.testing.assert_array_equal(filtered(x, transfer, every(shape)), clean)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +126,7 @@ def test_a_large_image_keeps_no_filter(rng: np.random.Generator, monkeypatch: py
     transfer = random_array(rng, (512, 257), "float32")
     for workers in (1, 2):
         taken.clear()
-        filtered(x, transfer, 2, workers)
+        filtered(x, transfer, (0, 1), workers)
         assert taken
         assert max(taken) < x.nbytes / 3
     assert prepared._kept == []

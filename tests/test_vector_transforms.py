@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.fft
 from support import assert_close, random_array, tolerance
+from vector_filters import poison_scratch
 
 import spectralops.fft
 from spectralops._cpu.vector import transforms, workspace
@@ -95,14 +96,7 @@ def test_images_are_transformed_in_chunks(rng: np.random.Generator, monkeypatch:
 
 
 def test_scratch_is_never_read_before_it_is_written(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    take = workspace.take
-
-    def poisoned(size: int) -> workspace.Buffer:
-        buffer = take(size)
-        buffer.owner[:] = 0xFF
-        return buffer
-
-    monkeypatch.setattr(workspace, "take", poisoned)
+    poison_scratch(monkeypatch)
     x = random_array(rng, (3, 15, 21), "float32")
     out = np.empty((3, 15, 11), "complex64")
     transforms.transform("from_real", x, out, x.shape, (1, 2), 1.0, 1)
