@@ -128,9 +128,6 @@ def test_out_is_filled(rng):
     assert np.array_equal(out, spectral_conv_weight_gradient(x, gradient, 5))
 
 
-# ------------------------------------------------------------------ plans
-
-
 def test_plan():
     gradient = ArraySpec((5, 4, 9, 6), "float64")
     plan = plan_spectral_conv_weight_gradient((5, 3, 8, 6), "float32", gradient, (4, 3))
@@ -220,9 +217,6 @@ def test_there_is_no_adjoint():
     message = r"adjoint\(\) is asked of an operator of two fields, but must be of one; its gradients are spectral_conv"
     with pytest.raises(UnsupportedError, match=message):
         plan.adjoint()
-
-
-# ------------------------------------------------------------------ errors
 
 
 def called(shape=(2, 3, 8, 8), gradient=(2, 4, 8, 8), modes=(4, 3), dtype="float64", other="float64", **options):

@@ -15,9 +15,6 @@ from spectralops._plans.resample import Move
 BACKENDS = ["cpu", "numpy", "reference"]
 
 
-# ------------------------------------------------------------------ meaning
-
-
 @pytest.mark.parametrize("adjoint", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 @pytest.mark.parametrize(
@@ -142,9 +139,6 @@ def test_sizes_may_come_as_numpy_integers(rng):
     assert plan_fourier_resample((4, 4), "complex128", (n, n)).bytes_moved == 16 * (2**28 + 16)
 
 
-# ------------------------------------------------------------------ plans
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("kind", ["float64", "complex128"])
 @pytest.mark.parametrize(
@@ -233,9 +227,6 @@ def test_explain_names_the_choices(options, words):
 def test_explain_of_a_copy():
     text = plan_fourier_resample((8,), "float32", 8).explain()
     assert "transforms: none, no length changes\n  runs: a copy\n" in text
-
-
-# ------------------------------------------------------------------ errors
 
 
 @pytest.mark.parametrize(

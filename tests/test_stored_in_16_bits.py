@@ -85,9 +85,6 @@ def test_numbers_of_stored_values(native: np.ndarray, dtype: str, expected: np.n
     assert np.array_equal(found, expected)
 
 
-# ------------------------------------------------------------------ the dispatcher
-
-
 def plan(dtypes: tuple[str, ...], computes: tuple[str, ...], out: str) -> FakePlan:
     operands = [Operand(name, ArraySpec((3,), d), c) for name, d, c in zip("xyz", dtypes, computes, strict=False)]
     return FakePlan(tuple(operands), (3,), out)

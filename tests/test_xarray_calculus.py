@@ -143,9 +143,6 @@ def test_real_gradients_of_an_ellipsoid(data_file) -> None:
         assert float(abs(found - expected).isel(inside).max()) < 0.01 * float(abs(expected).isel(inside).max())
 
 
-# ---------------------------------------------------------------------------------------------------------- planes
-
-
 def plane(n=24, m=30, descending=False):
     y = np.arange(n) * 1.5
     x = np.arange(m) * 0.5
@@ -238,9 +235,6 @@ def test_regional_derivatives_do_not_wrap(data_file) -> None:
     )
     np.testing.assert_allclose(east, expected, rtol=1e-3, atol=1e-9)
     assert east.dtype == "float32"
-
-
-# ------------------------------------------------------------------------------------------------- attributes, errors
 
 
 def test_units_and_names_follow(grid) -> None:

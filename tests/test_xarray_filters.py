@@ -241,9 +241,6 @@ def test_calendars(data_file) -> None:
     assert float(y.diff("time").var()) < 0.2 * float(t.diff("time").var())
 
 
-# ----------------------------------------------------------------------------------------------------- missing values
-
-
 @pytest.mark.parametrize("name", FILTERS)
 def test_without_nan_the_bits_are_the_same(rng, name) -> None:
     u = globe(rng)
@@ -304,9 +301,6 @@ def test_sea_surface_temperature(data_file) -> None:
     assert float(abs(y - t).max()) < 3.0
 
 
-# -------------------------------------------------------------------------------------------------------- convolution
-
-
 @pytest.mark.parametrize("shape", [(3, 3), (4, 5), (1, 2), (7, 9)])
 @pytest.mark.parametrize(("edges", "mode"), [("wrap", "wrap"), ("mirror", "reflect")])
 def test_convolution_agrees_with_scipy(rng, shape, edges, mode) -> None:
@@ -328,9 +322,6 @@ def test_convolution_follows_the_order_of_dims(rng) -> None:
     u = xr.DataArray(rng.standard_normal((6, 8)), {"y": np.arange(6.0), "x": np.arange(8.0)})
     k = rng.standard_normal((3, 5))
     np.testing.assert_allclose(sx.convolve(u, k, dims=("x", "y")), sx.convolve(u, k.T, dims=("y", "x")), atol=1e-14)
-
-
-# ------------------------------------------------------------------------------------------------------------ response
 
 
 def test_response_is_what_waves_are_multiplied_by() -> None:
@@ -390,8 +381,6 @@ def test_response_can_be_drawn() -> None:
     assert line.get_ydata()[0] < 0.1
     plt.close("all")
 
-
-# -------------------------------------------------------------------------------------------------------------- errors
 
 NO_X = xr.Dataset({"a": ("y", [1.0])}, {"x": [1.0]})
 LINE = xr.DataArray(np.zeros(8), {"x": np.arange(8.0)})

@@ -81,9 +81,6 @@ def test_unknown_units_are_left_out(rng, ureg) -> None:
     assert isinstance(sx.laplacian(root).data, np.ndarray)
 
 
-# ------------------------------------------------------------------------------------------------------------- cases
-
-
 def test_xar01_descending_latitude() -> None:
     """XAR01: a derivative along a falling axis is that of the sorted copy, and so are wavenumbers and their power."""
     lat = np.arange(75.0, 14.9, -2.5)
