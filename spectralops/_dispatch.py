@@ -41,6 +41,9 @@ INSTEAD = {"cuda": "cupy"}
 REALS = FLOATS + HALVES
 ALL = FLOATS + COMPLEXES + HALVES
 
+# A `stored` of executors that take every operand as it is stored.
+EACH = -1
+
 
 @dataclass(frozen=True, slots=True)
 class Support:
@@ -48,7 +51,8 @@ class Support:
 
     `stored` says of how many operands, the first ones, it takes the values as they are stored in 16 bits: where all of
     them have the same such dtype, and so has the result, which is then written in 16 bits too, or there are no other
-    operands. All others are cast to the dtype of the arithmetic.
+    operands. All others are cast to the dtype of the arithmetic. With ``EACH`` it takes every operand and writes the
+    result so, whatever the others are.
     """
 
     module: str
@@ -107,7 +111,7 @@ SUPPORT: dict[tuple[str, str], Support] = {
         reference="_reference.convolution",
     ),
     **{(op, "cpu"): Support("spectralops._cpu.steps", REALS, COMPILED_STEPS) for op in STEPS},
-    **{(op, "cuda"): Support("spectralops._cuda.steps", REALS, DEVICE_STEPS) for op in STEPS},
+    **{(op, "cuda"): Support("spectralops._cuda.steps", REALS, DEVICE_STEPS, stored=EACH) for op in STEPS},
     **_rows(STEPS, REALS, numpy="_plain.steps", cupy="_plain.steps", reference="_reference.steps"),
     **_rows(STENCILS, ALL, numpy="_plain.stencils", cupy="_plain.stencils", reference="_reference.stencils"),
     **_rows(
@@ -256,7 +260,10 @@ def passed(plan: Plan) -> tuple[list[str], str]:
     """The dtypes in which a plan's executor is handed its arrays and gives its result, where 16 bits are stored."""
     operands, out = plan.operands, plan.out_dtype
     first = operands[0].spec.dtype
-    count = SUPPORT[plan.op, plan.backend].stored if first in HALVES else 0
+    count = SUPPORT[plan.op, plan.backend].stored
+    if count == EACH:
+        return [each.spec.dtype if each.spec.dtype in HALVES else each.compute for each in operands], out
+    count = count if first in HALVES else 0
     same = all((each.spec.dtype, each.compute) == (first, "float32") for each in operands[:count])
     if not count or not same or (out != first and count < len(operands)):
         return [each.compute for each in operands], _checks.compute_dtype(out)

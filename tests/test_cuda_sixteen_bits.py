@@ -16,7 +16,7 @@ from support import random_array
 import spectralops as so
 from spectralops import UnsupportedError, _dispatch
 from spectralops._arrays import ArraySpec
-from spectralops._cuda import geometry, module, spectral_filter_layout, spectral_filter_program
+from spectralops._cuda import geometry, module, spectral_filter_layout, spectral_filter_program, stages
 from spectralops._cuda.launch import Kernel
 
 pytest.importorskip("ml_dtypes")
@@ -244,11 +244,16 @@ def test_the_kernels_and_the_dispatcher_agree_on_what_is_stored() -> None:
                     continue
             for plan in plans:
                 dtypes, kind = _dispatch.passed(plan)
+                count += 1
+                if row.stored == _dispatch.EACH:
+                    names = {k: stages.in_memory(plan, k) for k, dtype in enumerate(dtypes) if dtype != "bool"}
+                    assert all((name == "float16_t") == (dtypes[k] == "float16") for k, name in names.items())
+                    assert dtypes[0] == kind
+                    continue
                 stored = geometry.stored_as(plan, row.stored)
                 assert (stored == "float16_t") == (dtypes[0] == "float16")
                 if kind == "float16":
                     assert stored == "float16_t"
-                count += 1
     assert count > 60
 
 

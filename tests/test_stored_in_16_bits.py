@@ -106,6 +106,8 @@ SINGLE, HALF, BRAIN = "float32", "float16", "bfloat16"
         (2, (HALF, SINGLE), (SINGLE, SINGLE), SINGLE, ([SINGLE, SINGLE], SINGLE)),
         (2, (HALF, HALF), (SINGLE, SINGLE), "complex64", ([HALF, HALF], "complex64")),
         (2, (HALF, HALF), ("complex64", SINGLE), "complex64", (["complex64", SINGLE], "complex64")),
+        (_dispatch.EACH, (HALF, BRAIN, SINGLE), (SINGLE, "float64", "float64"), HALF, ([HALF, BRAIN, "float64"], HALF)),
+        (_dispatch.EACH, (SINGLE, HALF, "bool"), (SINGLE, SINGLE, "bool"), SINGLE, ([SINGLE, HALF, "bool"], SINGLE)),
         (
             2, (HALF, HALF, "complex64"), (SINGLE, SINGLE, "complex64"), "complex64",
             ([SINGLE, SINGLE, "complex64"], "complex64"),

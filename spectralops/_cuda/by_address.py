@@ -13,6 +13,7 @@ import numpy as np
 
 from spectralops._cuda import convolution, launch, pruned, spectral_conv, spectral_filter, spectral_gradient, steps
 from spectralops._cuda.convolution_problem import OUT, SPACE, TABLES
+from spectralops._cuda.geometry import STORED
 from spectralops._cuda.program import Prepared, Program, address
 from spectralops._cuda.spectral_filter_symbol import from_package, on_device
 
@@ -109,7 +110,11 @@ def _convolution(plan: Any) -> Prepared | None:
 
 
 def _steps(plan: Any) -> Prepared | None:
-    return steps.prepared(plan, _arrays(plan)[1:], launch.cuda_runner.device(), True)
+    fields = [
+        np.empty(each.spec.shape, np.float16 if each.spec.dtype in STORED else each.compute)
+        for each in plan.operands[1:]
+    ]
+    return steps.prepared(plan, fields, launch.cuda_runner.device(), True)
 
 
 MAKERS: dict[str, Callable[[Any], Prepared | None]] = {

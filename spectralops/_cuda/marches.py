@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import numpy as np
 
 from spectralops._cuda.launch import Device, Kernel, index_option
 from spectralops._cuda.program import Address, Program
-from spectralops._cuda.stages import C_NAMES, NO_CONTRACTION, Instances
+from spectralops._cuda.stages import C_NAMES, NO_CONTRACTION, Instances, in_memory
 
 if TYPE_CHECKING:
     from spectralops._plans.schemes import Weight
@@ -121,6 +120,9 @@ class March:
         self.plan = plan
         self.axes = len(geometry.axes)
         self.real = np.dtype(plan.compute)
+        # Of the arithmetic and of what lies between launches; of u and the result in memory.
+        self._types = C_NAMES[plan.compute], in_memory(plan)
+        self._narrow = self._types[0] != self._types[1]
         self._schedules: dict[tuple[int, bool], tuple[Pass, ...]] = {}
         self._launches: dict[tuple[int, bool], Marches] = {}
         self.index = np.dtype(np.int32 if plan.index_bits == 32 else np.int64)
@@ -211,12 +213,19 @@ class March:
             begin += -(-instances.count * self.values.itemsize // LINE_BYTES) * LINE_BYTES
             inner = {(2, word): Address(FIELDS + operand - 1) for word, operand in instances.places()}
             program.add(instances.kernel, table, self.values, instances.values, inner=inner)
-        again = len(passes) > 1 or passes[0].passes > 1
-        spare = Address(SPACE, begin) if again else Address(OUT)
+        nbytes = math.prod(self.plan.in_shape) * self.real.itemsize
+        pitch = -(-nbytes // LINE_BYTES) * LINE_BYTES
+        left = sum(one.passes for one in passes)
+        spares = min(left - 1, 2 if self._narrow else 1)
+        space = [Address(SPACE, begin + k * pitch) for k in range(spares)]
+        # Passes end by turns in scratch memory and in the result, which must hold the last one; what is rounded when it
+        # is stored there holds no other.
+        turns = space if self._narrow and space else [Address(OUT), *space]
         source = Address(U)
-        for k, one in enumerate(passes):
-            # By turns to the scratch memory and to the result, so that the last launch ends there.
-            target, other = (Address(OUT), spare) if (len(passes) - k) % 2 else (spare, Address(OUT))
+        for one in passes:
+            left -= one.passes
+            target = turns[(left - self._narrow) % len(turns)] if left else Address(OUT)
+            other = turns[(left + 1 - self._narrow) % len(turns)]
             if self.axes == 1:
                 arguments: tuple[Any, ...] = (np.int32(one.levels), one.grid)
             elif self.axes == 3 or one.levels == 1:
@@ -229,8 +238,7 @@ class March:
                 arguments = (other, counter, np.int32(one.passes), one.grid)
             program.add(one.kernel, source, target, *arguments, self.values, table)
             source = target
-        nbytes = math.prod(self.plan.in_shape) * self.real.itemsize
-        return Marches(program, begin + nbytes if again else begin if instances is not None else 0)
+        return Marches(program, begin + spares * pitch if spares or instances is not None else 0)
 
     def _shape(self, levels: int) -> Shape:
         return next(shape for shape in SHAPES[self.axes, self.real.itemsize] if shape.levels >= levels)
@@ -240,14 +248,22 @@ class March:
         most = most_levels(self.axes, self.real.itemsize)
         nbytes = math.prod(self.plan.in_shape) * self.real.itemsize
         if self.axes == 2 and count >= 2 * most and nbytes <= RESIDENT_BYTES:
-            rest = count % most
-            together = [self._pass(device, aligned, most, count // most)]
-            return tuple(together + ([self._pass(device, aligned, rest, 1)] if rest else []))
-        number = -(-count // most)
-        cuts = [count * k // number for k in range(number + 1)]
-        return tuple(self._pass(device, aligned, b - a, 1) for a, b in itertools.pairwise(cuts))
+            whole, rest = divmod(count, most)
+            if self._narrow:  # what lies between the passes of one launch is of the type of what it reads and writes
+                cuts = [(most, 1), (most, whole - (1 if rest else 2)), (rest or most, 1)]
+            else:
+                cuts = [(most, whole), (rest, 1)]
+            cuts = [(levels, passes) for levels, passes in cuts if levels and passes]
+        else:
+            number = -(-count // most)
+            cuts = [(count * (k + 1) // number - count * k // number, 1) for k in range(number)]
+        last = len(cuts) - 1
+        return tuple(
+            self._pass(device, aligned, levels, passes, (k == 0, k == last)) for k, (levels, passes) in enumerate(cuts)
+        )
 
-    def _pass(self, device: Device, aligned: bool, levels: int, passes: int) -> Pass:
+    def _pass(self, device: Device, aligned: bool, levels: int, passes: int, ends: tuple[bool, bool]) -> Pass:
+        """`ends`: whether it reads u, and whether it writes the result."""
         whole = self.plan.in_shape
         n = whole[len(whole) - self.axes :]
         grids = math.prod(whole[: len(whole) - self.axes])
@@ -272,7 +288,7 @@ class March:
         units = grids * strips * tiles * chunks
         grid = self._grid(n, height, chunks, tiles, strips, units)
         flags = [str(flag).lower() for flag in (aligned, self._walls)]
-        real = C_NAMES[self.plan.compute]
+        real = self._types[0]
         options = (NO_CONTRACTION, index_option(8 * self.index.itemsize))
         blocks, shared, cooperative = -(-units // warps), 0, False
         if self.axes == 1:
@@ -290,6 +306,8 @@ class March:
             parts = ["march_volume", real, width, shape.rows, warps, levels, shape.ahead, *flags, self._rule]
             blocks = units
             shared = 2 * levels * warps * 2 * 32 * width * self.real.itemsize
+        if self._narrow and any(ends):
+            parts += [self._types[end] for end in ends]
         name = f"{parts[0]}<{', '.join(map(str, parts[1:]))}>"
         kernel = Kernel("march.cu", name, (min(blocks, 2**31 - 1),), (32 * warps,), shared, options, cooperative)
         return Pass(kernel, levels, passes, grid)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spectralops._cuda.geometry import STORED
 from spectralops._cuda.launch import Kernel, index_option
 from spectralops._cuda.program import Address, Program
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from spectralops._plans.steps import StepPlan
     from spectralops._plans.terms import Field
 
-__all__ = ["NO_CONTRACTION", "Instances", "Layout", "Stages"]
+__all__ = ["C_NAMES", "NO_CONTRACTION", "Instances", "Layout", "Stages", "in_memory"]
 
 NO_CONTRACTION = "-fmad=false"
 THREADS = 256
@@ -26,6 +27,12 @@ SCHEMES = {"central": 0, "upwind": 1, "upwind3": 2, "weno5": 3}
 # Addresses of a program that come before those of the coefficients.
 FIELDS = 4
 COMBINE = {"euler": 0, "heun": 1, "blend": 2, "rk4_first": 3, "rk4_middle": 4, "rk4_last": 5}
+
+
+def in_memory(plan: StepPlan, operand: int = 0) -> str:
+    """The C++ type of an operand's elements, as the dispatcher hands them over; u's is the result's too."""
+    it = plan.operands[operand]
+    return STORED.get(it.spec.dtype) or C_NAMES[it.compute]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +148,10 @@ class Emitter:
         return self._fields.index(operand)
 
     def _field(self, field: Field | None) -> str:
-        """Place and type of an array; operands that are constant along the stepped axes come in float64."""
+        """Place and type of an array."""
         if field is None:
             return f"-1, {C_NAMES[self.plan.compute]}"
-        compute = self.plan.operands[field.operand].compute
-        return f"{self._place(field.operand)}, {C_NAMES[compute]}"
+        return f"{self._place(field.operand)}, {in_memory(self.plan, field.operand)}"
 
     def _weight(self, weight: Weight | None) -> str:
         if weight is None or not weight.parts:
@@ -153,8 +159,8 @@ class Emitter:
             return f"Constant<{self._number(constant)}, {self._number(1.0 + constant)}>"
         first = len(self._weights)
         self._weights += [weight.constant, *(factor for _, factor in weight.parts)]
-        places = [self._place(operand) for operand, _ in weight.parts]
-        return f"Weight<{', '.join(map(str, [first, *places]))}>"
+        arrays = [f"Array<{self._place(operand)}, {in_memory(self.plan, operand)}>" for operand, _ in weight.parts]
+        return f"Weight<{', '.join(map(str, [first, *arrays]))}>"
 
     def _struct(self, rows: int) -> np.ndarray[Any, Any]:
         dims, width, fields, numbers, weights = self._sizes
@@ -208,34 +214,40 @@ class Stages(Emitter):
         self._update = f"Update<{', '.join(terms)}>"
         mask = plan.geometry.mask
         self._mask = -1 if mask is None else self._place(mask)
-        self._programs: dict[tuple[str, tuple[float, float]], Program] = {}
+        self._programs: dict[tuple[Any, ...], Program] = {}
         self.values = self._struct(math.prod(layout.shape[:-1]))
         self._set_ghosts(self.values)
 
-    def program(self, combine: str, blend: tuple[float, float]) -> Program:
+    def program(self, combine: str, blend: tuple[float, float], types: tuple[str, ...] = ()) -> Program:
         """One stage that ends as `combine` says, of the field, u, the sum of stages, the result, and coefficients."""
-        found = self._programs.get((combine, blend))
+        found = self._programs.get((combine, blend, types))
         if found is None:
-            found = self._programs[combine, blend] = Program()
-            self.append(found, combine, blend, tuple(map(Address, range(FIELDS))), FIELDS)
+            found = self._programs[combine, blend, types] = Program()
+            self.append(found, combine, blend, tuple(map(Address, range(FIELDS))), FIELDS, types)
         return found
 
     def append(
-        self, program: Program, combine: str, blend: tuple[float, float], fields: tuple[Address, ...], first: int
+        self,
+        program: Program,
+        combine: str,
+        blend: tuple[float, float],
+        fields: tuple[Address, ...],
+        first: int,
+        types: tuple[str, ...] = (),
     ) -> None:
         """Add a stage of the field, u, the sum of stages and the result at these addresses.
 
-        `first` is the slot of the first coefficient.
+        `first` is the slot of the first coefficient, `types` as in :meth:`kernel`.
         """
         values = self.values.copy()
         values["blend"] = blend
         inner = {(FIELDS, word): Address(first + operand - 1) for word, operand in self.places()}
-        program.add(self.kernel(combine), *fields, values, inner=inner)
+        program.add(self.kernel(combine, types), *fields, values, inner=inner)
 
-    def kernel(self, combine: str) -> Kernel:
-        """The launch of a stage."""
+    def kernel(self, combine: str, types: tuple[str, ...] = ()) -> Kernel:
+        """The launch of a stage; `types` of the field, u and the result where one differs from the arithmetic's."""
         real = C_NAMES[self.plan.compute]
-        name = f"stage<{real}, {self.sizes}, {self._mask}, {COMBINE[combine]}, {self._update}>"
+        name = f"stage<{', '.join([real, self.sizes, str(self._mask), str(COMBINE[combine]), self._update, *types])}>"
         n = self.layout.shape[-1]
         wide = min(THREADS, 1 << max(5, (n - 1).bit_length()))
         tall = THREADS // wide

@@ -1,10 +1,14 @@
-"""Explicit steps on the device: the executors that the dispatcher finds by name."""
+"""Explicit steps on the device: the executors that the dispatcher finds by name.
+
+u, the result and coefficients may be stored in 16 bits, which the kernels read and write themselves. Arithmetic is then
+in float32, and so is all that lies between the launches of a call, in scratch memory: only the result is rounded.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,7 +16,7 @@ import numpy as np
 from spectralops._cuda import launch
 from spectralops._cuda.marches import ALIGNMENT, LINE_BYTES, March, most_levels
 from spectralops._cuda.program import Address, Prepared, Program, address
-from spectralops._cuda.stages import Layout, Stages
+from spectralops._cuda.stages import C_NAMES, Layout, Stages, in_memory
 
 if TYPE_CHECKING:
     from spectralops._plans.steps import StepPlan
@@ -71,19 +75,37 @@ class Integration:
     """The stages of all steps, one launch each, and as many fields of scratch memory as the integrator needs."""
 
     def __init__(self, stages: Stages) -> None:
-        self.plan, self._stages = stages.plan, stages
-        self._integrate, spares = INTEGRATORS[self.plan.integrator]
-        nbytes = math.prod(self.plan.in_shape) * np.dtype(self.plan.compute).itemsize
+        plan = self.plan = stages.plan
+        self._stages = stages
+        self._real, self._stored = C_NAMES[plan.compute], in_memory(plan)
+        self._integrate, self._spares = INTEGRATORS[plan.integrator]
+        nbytes = math.prod(plan.in_shape) * np.dtype(plan.compute).itemsize
         self._pitch = -(-nbytes // LINE_BYTES) * LINE_BYTES
-        # Where there are several steps, their results lie by turns in the last one and in the result.
-        self.space_bytes = (spares + (self.plan.steps > 1)) * self._pitch
-        self._together = self._programmed() if self.plan.steps <= MOST_TOGETHER else None
+        self.space_bytes = (self._spares + min(plan.steps - 1, 2 if self._narrow else 1)) * self._pitch
+        self._together = self._programmed() if plan.steps <= MOST_TOGETHER else None
+
+    @property
+    def _narrow(self) -> bool:
+        return self._stored != self._real
+
+    def _all_stages(self, u: Any, out: Any, space: list[Any]) -> Iterator[tuple[Stage, tuple[str, ...]]]:
+        """The stages of all steps, each with its types in memory if these are not all the arithmetic's."""
+        spares, more = space[: self._spares], space[self._spares :]
+        # The steps' results lie by turns in scratch memory and in `out`, which must hold the last one; what is rounded
+        # when it is stored there holds no other.
+        turns = more if self._narrow else (out, more[0])
+        ends = (turns[(left - self._narrow) % 2] if left else out for left in range(self.plan.steps - 1, -1, -1))
+        for stage in self._integrate(u, ends, spares):
+            yield stage, self._types(stage.field == u, stage.u == u, stage.out == out) if self._narrow else ()
+
+    def _types(self, *stored: bool) -> tuple[str, ...]:
+        return tuple(self._stored if each else self._real for each in stored) if any(stored) else ()
 
     def _programmed(self) -> Program:
         """All stages; its slots are u, the result, scratch memory and the coefficients."""
-        program, spares = Program(), [Address(2, k * self._pitch) for k in range(MOST_SPARES)]
-        for stage in self._integrate(self.plan.steps, Address(0), Address(1), spares):
-            self._stages.append(program, stage.combine, stage.blend, stage.fields, 3)
+        program, space = Program(), [Address(2, k * self._pitch) for k in range(MOST_SPACES)]
+        for stage, types in self._all_stages(Address(0), Address(1), space):
+            self._stages.append(program, stage.combine, stage.blend, stage.fields, 3, types)
         return program
 
     def calls(self, operands: Sequence[int], out: int, space: int) -> Iterator[tuple[Program, list[int]]]:
@@ -92,9 +114,9 @@ class Integration:
         if self._together is not None:
             yield self._together, [u, out, space, *coefficients]
             return
-        spares = [space + k * self._pitch for k in range(MOST_SPARES)]
-        for stage in self._integrate(self.plan.steps, u, out, spares):
-            yield self._stages.program(stage.combine, stage.blend), [*stage.fields, *coefficients]
+        places = [space + k * self._pitch for k in range(MOST_SPACES)]
+        for stage, types in self._all_stages(u, out, places):
+            yield self._stages.program(stage.combine, stage.blend, types), [*stage.fields, *coefficients]
 
 
 class Stage(NamedTuple):
@@ -113,47 +135,44 @@ class Stage(NamedTuple):
         return self.field, self.u, self.out if self.total is None else self.total, self.out
 
 
-def _euler(count: int, u: Any, out: Any, spares: list[Any]) -> Iterator[Stage]:
-    for step in range(count):
-        target = out if (count - step) % 2 else spares[0]
-        yield Stage("euler", u, u, target)
-        u = target
+def _euler(u: Any, ends: Iterable[Any], spares: list[Any]) -> Iterator[Stage]:
+    for end in ends:
+        yield Stage("euler", u, u, end)
+        u = end
 
 
-def _rk2(count: int, u: Any, out: Any, spares: list[Any]) -> Iterator[Stage]:
-    middle = spares[0]
-    for step in range(count):
-        target = out if (count - step) % 2 else spares[1]
+def _rk2(u: Any, ends: Iterable[Any], spares: list[Any]) -> Iterator[Stage]:
+    (middle,) = spares
+    for end in ends:
         yield Stage("euler", u, u, middle)
-        yield Stage("heun", middle, u, target)
-        u = target
+        yield Stage("heun", middle, u, end)
+        u = end
 
 
-def _ssprk3(count: int, u: Any, out: Any, spares: list[Any]) -> Iterator[Stage]:
-    first, second = spares[:2]
-    for step in range(count):
-        target = out if (count - step) % 2 else spares[2]
+def _ssprk3(u: Any, ends: Iterable[Any], spares: list[Any]) -> Iterator[Stage]:
+    first, second = spares
+    for end in ends:
         yield Stage("euler", u, u, first)
         yield Stage("blend", first, u, second, (3 / 4, 1 / 4))
-        yield Stage("blend", second, u, target, (1 / 3, 2 / 3))
-        u = target
+        yield Stage("blend", second, u, end, (1 / 3, 2 / 3))
+        u = end
 
 
-def _rk4(count: int, u: Any, out: Any, spares: list[Any]) -> Iterator[Stage]:
-    total, a, b = spares[:3]
-    for step in range(count):
-        target = out if (count - step) % 2 else spares[3]
+def _rk4(u: Any, ends: Iterable[Any], spares: list[Any]) -> Iterator[Stage]:
+    total, a, b = spares
+    for end in ends:
         yield Stage("rk4_first", u, u, a, (0.5, 0.0), total)
         yield Stage("rk4_middle", a, u, b, (0.5, 0.0), total)
         yield Stage("rk4_middle", b, u, a, (1.0, 0.0), total)
-        yield Stage("rk4_last", a, u, target, total=total)
-        u = target
+        yield Stage("rk4_last", a, u, end, total=total)
+        u = end
 
 
-# Each with the fields of scratch memory that one step takes.
-INTEGRATORS: dict[str, tuple[Callable[[int, Any, Any, list[Any]], Iterator[Stage]], int]] = {
+# Each with the fields of scratch memory that one step takes; from u to the fields in which the steps end.
+INTEGRATORS: dict[str, tuple[Callable[[Any, Iterable[Any], list[Any]], Iterator[Stage]], int]] = {
     "euler": (_euler, 0), "rk2": (_rk2, 1), "ssprk3": (_ssprk3, 2), "rk4": (_rk4, 3)
 }  # fmt: skip
-MOST_SPARES = 4
+# Fields of scratch memory: for a step, and for two results.
+MOST_SPACES = 5
 # Steps of which all launches are one program, whose arguments are all kept.
 MOST_TOGETHER = 16

@@ -7,10 +7,10 @@
 #include "march.cuh"
 
 // One dimension: rows that know nothing of one another, all levels of a strip at once.
-template <typename T, int V, int WARPS, int LEVELS, bool ALIGNED, bool WALLS, class RULE>
-__global__ void __launch_bounds__(32 * WARPS) march_line(const T* __restrict__ u, T* __restrict__ out, int levels,
-                                                            Grid<T, 1> p, Values<T, 1> values,
-                                                            const Values<T, 1>* __restrict__ table) {
+template <typename T, int V, int WARPS, int LEVELS, bool ALIGNED, bool WALLS, class RULE, typename S = T, typename O = T>
+__global__ void __launch_bounds__(32 * WARPS) march_line(const S* __restrict__ u, O* __restrict__ out, int levels,
+                                                         Grid<T, 1> p, Values<T, 1> values,
+                                                         const Values<T, 1>* __restrict__ table) {
   constexpr int HALO = (LEVELS + V - 1) / V * V;
   const index_t stride = (index_t)gridDim.x * WARPS;
   for (index_t unit = (index_t)blockIdx.x * WARPS + warp_of_block(); unit < p.units; unit += stride) {
@@ -36,12 +36,13 @@ __global__ void __launch_bounds__(32 * WARPS) march_line(const T* __restrict__ u
 // One strip of one plane, rows [first, last). Turn i reads row i into level 0; each level has its last three rows and
 // completes the row in the middle for the level above. The turns of the three slots are unrolled, so that a row stays in
 // its registers until it is overwritten.
-template <typename T, int V, int LEVELS, int AHEAD, bool ALIGNED, bool WALLS, class RULE>
-SOPS_DEVICE void march_strip(const T* u, T* out, const Grid<T, 2>& p, const Values<T, 2>& values, index_t first,
+template <typename T, int V, int LEVELS, int AHEAD, bool ALIGNED, bool WALLS, class RULE, typename S, typename O>
+SOPS_DEVICE void march_strip(const S* u, O* out, const Grid<T, 2>& p, const Values<T, 2>& values, index_t first,
                              index_t last, const Columns<V, ALIGNED>& columns) {
-  Cells<T, V> rows[LEVELS][3] = {}, ahead[AHEAD];
+  Cells<T, V> rows[LEVELS][3] = {};
+  Stored<S, V, ALIGNED> ahead[AHEAD];
   const index_t start = first - LEVELS;
-  Slices<T, 2> slices(u, p, start);
+  Slices<S> slices(u, p, start);
 #pragma unroll
   for (int k = 0; k < AHEAD; ++k) ahead[k] = columns.load(slices.next());
   for (index_t base = start; base < last + 2 * LEVELS; base += 3 * AHEAD) {
@@ -75,23 +76,24 @@ SOPS_DEVICE void march_strip(const T* u, T* out, const Grid<T, 2>& p, const Valu
 }
 
 // `passes` passes of LEVELS steps each, all blocks waiting for one another in between: from u to out and spare by turns,
-// so that the last one ends in out.
-template <typename T, int V, int WARPS, int LEVELS, int AHEAD, bool ALIGNED, bool WALLS, class RULE>
-__global__ void __launch_bounds__(32 * WARPS) march_plane(const T* u, T* out, T* spare, unsigned* arrived, int passes,
-                                                             Grid<T, 2> p, Values<T, 2> values,
-                                                             const Values<T, 2>* __restrict__ table) {
+// so that the last one ends in out. There is one where u or out is not of the type of the arithmetic.
+template <typename T, int V, int WARPS, int LEVELS, int AHEAD, bool ALIGNED, bool WALLS, class RULE, typename S = T,
+          typename O = T>
+__global__ void __launch_bounds__(32 * WARPS) march_plane(const S* u, O* out, O* spare, unsigned* arrived, int passes,
+                                                          Grid<T, 2> p, Values<T, 2> values,
+                                                          const Values<T, 2>* __restrict__ table) {
   constexpr int HALO = (LEVELS + V - 1) / V * V, KEPT = 32 * V - 2 * HALO;
   const index_t stride = (index_t)gridDim.x * WARPS;
   for (int pass = 0; pass < passes; ++pass) {
-    T* const target = (passes - pass) % 2 ? out : spare;
+    O* const target = (passes - pass) % 2 ? out : spare;
     for (index_t unit = (index_t)blockIdx.x * WARPS + warp_of_block(); unit < p.units; unit += stride) {
       const index_t band = unit / p.strips, strip = unit - band * p.strips;
       const index_t grid = band / p.chunks, first = (band - grid * p.chunks) * p.height;
       const index_t last = min(first + p.height, p.n[0]);
       const auto columns = Columns<V, ALIGNED>::of(p, strip, HALO);
       const Values<T, 2> own = values_of<RULE>(values, table, grid);
-      const T* const from = u + grid * p.cells();
-      T* const to = target + grid * p.cells();
+      const S* const from = u + grid * p.cells();
+      O* const to = target + grid * p.cells();
       const bool walls = WALLS && ((!p.wraps[0] && (first <= LEVELS || last + LEVELS >= p.n[0])) ||
                                    (!p.wraps[1] && (strip == 0 || (strip + 1) * KEPT + HALO >= p.n[1])));
       if (WALLS && walls)
@@ -99,37 +101,39 @@ __global__ void __launch_bounds__(32 * WARPS) march_plane(const T* u, T* out, T*
       else
         march_strip<T, V, LEVELS, AHEAD, ALIGNED, false, RULE>(from, to, p, own, first, last, columns);
     }
-    u = target;
-    if (pass + 1 < passes) wait_for_grid(arrived, (pass + 1) * gridDim.x);
+    if constexpr (Equal<S, T>::value && Equal<O, T>::value) {
+      u = target;
+      if (pass + 1 < passes) wait_for_grid(arrived, (pass + 1) * gridDim.x);
+    }
   }
 }
 
 // One step of planes: a warp reads R + 2 whole rows of 32 * V columns at once, so that all its reads are under way
 // together; the warps of a block lie below one another and share rows through the first-level cache.
-template <typename T, int V, int WARPS, int R, bool ALIGNED, bool WALLS, class RULE>
-SOPS_DEVICE void sweep_rows(const T* u, T* out, const Grid<T, 2>& p, const Values<T, 2>& values, index_t first,
+template <typename T, int V, int WARPS, int R, bool ALIGNED, bool WALLS, class RULE, typename S, typename O>
+SOPS_DEVICE void sweep_rows(const S* u, O* out, const Grid<T, 2>& p, const Values<T, 2>& values, index_t first,
                             const Columns<V, ALIGNED>& columns) {
   const int lane = threadIdx.x % 32;
   const index_t n = p.n[1];
   // The first lane has no neighbour to the west of it, the last one none to the east.
   const index_t beyond = p.read(1, lane == 0 ? columns.first - 1 : columns.first + V);
-  Cells<T, V> rows[R + 2];
-  T edge[R];
-  Slices<T, 2> slices(u, p, first - 1);
+  Stored<S, V, ALIGNED> rows[R + 2];
+  S edge[R];
+  Slices<S> slices(u, p, first - 1);
 #pragma unroll
   for (int r = 0; r < R + 2; ++r) {
-    const T* const row = slices.next();
+    const S* const row = slices.next();
     rows[r] = columns.template load<true>(row);
-    if (r > 0 && r < R + 1) edge[r - 1] = lane == 0 || lane == 31 ? row[beyond] : (T)0;
+    if (r > 0 && r < R + 1) edge[r - 1] = lane == 0 || lane == 31 ? row[beyond] : S{};
   }
 #pragma unroll
   for (int r = 0; r < R; ++r) {
-    const Cells<T, V>& centre = rows[r + 1];
+    const Cells<T, V> centre = rows[r + 1];
     Cells<T, V> north = rows[r], south = rows[r + 2], west, east, next;
     across<WALLS, 0>(centre, north, south, first + r, p);
     beside(centre, west, east);
-    if (lane == 0) west.x[0] = edge[r];
-    if (lane == 31) east.x[V - 1] = edge[r];
+    if (lane == 0) west.x[0] = to_number(edge[r]);
+    if (lane == 31) east.x[V - 1] = to_number(edge[r]);
     walls_beside<WALLS>(centre, west, east, columns, p);
 #pragma unroll
     for (int j = 0; j < V; ++j) {
@@ -142,8 +146,8 @@ SOPS_DEVICE void sweep_rows(const T* u, T* out, const Grid<T, 2>& p, const Value
   }
 }
 
-template <typename T, int V, int WARPS, int R, bool ALIGNED, bool WALLS, class RULE>
-__global__ void __launch_bounds__(32 * WARPS) sweep_plane(const T* __restrict__ u, T* __restrict__ out, Grid<T, 2> p,
+template <typename T, int V, int WARPS, int R, bool ALIGNED, bool WALLS, class RULE, typename S = T, typename O = T>
+__global__ void __launch_bounds__(32 * WARPS) sweep_plane(const S* __restrict__ u, O* __restrict__ out, Grid<T, 2> p,
                                                           Values<T, 2> values,
                                                           const Values<T, 2>* __restrict__ table) {
   const int warp = warp_of_block();
@@ -153,8 +157,8 @@ __global__ void __launch_bounds__(32 * WARPS) sweep_plane(const T* __restrict__ 
     if (first >= p.n[0]) continue;
     const Values<T, 2> own = values_of<RULE>(values, table, grid);
     const auto columns = Columns<V, ALIGNED>::of(p, strip, 0);
-    const T* const from = u + grid * p.cells();
-    T* const to = out + grid * p.cells();
+    const S* const from = u + grid * p.cells();
+    O* const to = out + grid * p.cells();
     const bool walls = WALLS && ((!p.wraps[0] && (first == 0 || first + R >= p.n[0])) ||
                                  (!p.wraps[1] && (strip == 0 || (strip + 1) * (32 * V) >= p.n[1])));
     if (WALLS && walls)
@@ -167,8 +171,8 @@ __global__ void __launch_bounds__(32 * WARPS) sweep_plane(const T* __restrict__ 
 // One step of volumes: a warp marches along axis 0 with three slices of R rows of 32 * V columns in registers. It reads
 // the rows beside them too, as soon as a slice: the warps of a block lie below one another and share rows through the
 // first-level cache.
-template <typename T, int V, int WARPS, int R, bool ALIGNED, bool WALLS, class RULE>
-SOPS_DEVICE void sweep_slices(const T* u, T* out, const Grid<T, 3>& p, const Values<T, 3>& values, index_t first,
+template <typename T, int V, int WARPS, int R, bool ALIGNED, bool WALLS, class RULE, typename S, typename O>
+SOPS_DEVICE void sweep_slices(const S* u, O* out, const Grid<T, 3>& p, const Values<T, 3>& values, index_t first,
                               index_t last, index_t top, const Columns<V, ALIGNED>& columns) {
   const int lane = threadIdx.x % 32;
   const index_t n = p.n[2], plane = p.n[1] * n;
@@ -179,14 +183,20 @@ SOPS_DEVICE void sweep_slices(const T* u, T* out, const Grid<T, 3>& p, const Val
   for (int r = 0; r < R + 2; ++r) rows[r] = p.read(1, top + r - 1) * n;
   Cells<T, V> before[R], here[R + 2], after[R + 2];
   T edge[R], edge_after[R];
-  Slices<T, 3> slices(u, p, first - 1);
+  Slices<S> slices(u, p, first - 1);
   const auto read = [&](Cells<T, V>(&cells)[R + 2], T(&ends)[R]) {
-    const T* const slice = slices.next();
+    const S* const slice = slices.next();
+    Stored<S, V, ALIGNED> stored[R + 2];
+    S beside[R];
 #pragma unroll
     for (int r = 0; r < R + 2; ++r) {
-      cells[r] = columns.template load<true>(slice + rows[r]);
-      if (r > 0 && r < R + 1) ends[r - 1] = lane == 0 || lane == 31 ? slice[rows[r] + beyond] : (T)0;
+      stored[r] = columns.template load<true>(slice + rows[r]);
+      if (r > 0 && r < R + 1) beside[r - 1] = lane == 0 || lane == 31 ? slice[rows[r] + beyond] : S{};
     }
+#pragma unroll
+    for (int r = 0; r < R + 2; ++r) cells[r] = stored[r];
+#pragma unroll
+    for (int r = 0; r < R; ++r) ends[r] = to_number(beside[r]);
   };
   read(after, edge_after);
 #pragma unroll
@@ -224,8 +234,8 @@ SOPS_DEVICE void sweep_slices(const T* u, T* out, const Grid<T, 3>& p, const Val
   }
 }
 
-template <typename T, int V, int WARPS, int R, bool ALIGNED, bool WALLS, class RULE>
-__global__ void __launch_bounds__(32 * WARPS) sweep_volume(const T* __restrict__ u, T* __restrict__ out, Grid<T, 3> p,
+template <typename T, int V, int WARPS, int R, bool ALIGNED, bool WALLS, class RULE, typename S = T, typename O = T>
+__global__ void __launch_bounds__(32 * WARPS) sweep_volume(const S* __restrict__ u, O* __restrict__ out, Grid<T, 3> p,
                                                            Values<T, 3> values,
                                                            const Values<T, 3>* __restrict__ table) {
   const int warp = warp_of_block();
@@ -238,8 +248,8 @@ __global__ void __launch_bounds__(32 * WARPS) sweep_volume(const T* __restrict__
     if (top >= p.n[1]) continue;
     const Values<T, 3> own = values_of<RULE>(values, table, grid);
     const auto columns = Columns<V, ALIGNED>::of(p, strip, 0);
-    const T* const from = u + grid * p.cells();
-    T* const to = out + grid * p.cells();
+    const S* const from = u + grid * p.cells();
+    O* const to = out + grid * p.cells();
     const bool walls = WALLS && ((!p.wraps[0] && (first == 0 || last == p.n[0])) ||
                                  (!p.wraps[1] && (top == 0 || top + R >= p.n[1])) ||
                                  (!p.wraps[2] && (strip == 0 || (strip + 1) * (32 * V) >= p.n[2])));
@@ -251,20 +261,22 @@ __global__ void __launch_bounds__(32 * WARPS) sweep_volume(const T* __restrict__
 }
 
 // Three dimensions: a block owns a tile of WARPS * R rows by a strip of columns and marches along axis 0.
-template <typename T, int V, int R, int WARPS, int LEVELS, int AHEAD, bool ALIGNED, bool WALLS, class RULE>
-SOPS_DEVICE void march_tile(const T* u, T* out, const Grid<T, 3>& p, const Values<T, 3>& values, index_t first,
+template <typename T, int V, int R, int WARPS, int LEVELS, int AHEAD, bool ALIGNED, bool WALLS, class RULE, typename S,
+          typename O>
+SOPS_DEVICE void march_tile(const S* u, O* out, const Grid<T, 3>& p, const Values<T, 3>& values, index_t first,
                             index_t last, index_t top, const Columns<V, ALIGNED>& columns, T* shared) {
   static_assert(6 % AHEAD == 0, "six turns are unrolled");
   const int lane = threadIdx.x % 32, warp = warp_of_block();
   const index_t plane = p.n[1] * p.n[2];
-  Cells<T, V> slices[LEVELS][3][R] = {}, ahead[AHEAD][R];
+  Cells<T, V> slices[LEVELS][3][R] = {};
+  Stored<S, V, ALIGNED> ahead[AHEAD][R];
   index_t rows[R];
 #pragma unroll
   for (int r = 0; r < R; ++r) rows[r] = p.read(1, top + warp * R + r) * p.n[2];
-  Slices<T, 3> source(u, p, first - LEVELS);
+  Slices<S> source(u, p, first - LEVELS);
 #pragma unroll
   for (int k = 0; k < AHEAD; ++k) {
-    const T* const from = source.next();
+    const S* const from = source.next();
 #pragma unroll
     for (int r = 0; r < R; ++r) ahead[k][r] = columns.load(from + rows[r]);
   }
@@ -278,8 +290,8 @@ SOPS_DEVICE void march_tile(const T* u, T* out, const Grid<T, 3>& p, const Value
       const index_t turn = base + k;
 #pragma unroll
       for (int level = 0; level < LEVELS; ++level) {
-        store_vector<T, V>(edge(k % 2, level, warp, 0), slices[level][(k + 1) % 3][0]);
-        store_vector<T, V>(edge(k % 2, level, warp, 1), slices[level][(k + 1) % 3][R - 1]);
+        store_vector<V>(edge(k % 2, level, warp, 0), slices[level][(k + 1) % 3][0]);
+        store_vector<V>(edge(k % 2, level, warp, 1), slices[level][(k + 1) % 3][R - 1]);
       }
       __syncthreads();
 #pragma unroll
@@ -319,7 +331,7 @@ SOPS_DEVICE void march_tile(const T* u, T* out, const Grid<T, 3>& p, const Value
           }
         }
       }
-      const T* const from = source.next();
+      const S* const from = source.next();
 #pragma unroll
       for (int r = 0; r < R; ++r) {
         slices[0][k % 3][r] = ahead[k % AHEAD][r];
@@ -330,8 +342,9 @@ SOPS_DEVICE void march_tile(const T* u, T* out, const Grid<T, 3>& p, const Value
   __syncthreads();
 }
 
-template <typename T, int V, int R, int WARPS, int LEVELS, int AHEAD, bool ALIGNED, bool WALLS, class RULE>
-__global__ void __launch_bounds__(32 * WARPS) march_volume(const T* __restrict__ u, T* __restrict__ out, Grid<T, 3> p,
+template <typename T, int V, int R, int WARPS, int LEVELS, int AHEAD, bool ALIGNED, bool WALLS, class RULE,
+          typename S = T, typename O = T>
+__global__ void __launch_bounds__(32 * WARPS) march_volume(const S* __restrict__ u, O* __restrict__ out, Grid<T, 3> p,
                                                            Values<T, 3> values,
                                                            const Values<T, 3>* __restrict__ table) {
   constexpr int HALO = (LEVELS + V - 1) / V * V, KEPT = 32 * V - 2 * HALO, TALL = WARPS * R - 2 * LEVELS;
@@ -345,8 +358,8 @@ __global__ void __launch_bounds__(32 * WARPS) march_volume(const T* __restrict__
     const index_t last = min(first + p.height, p.n[0]), top = tile * TALL - LEVELS;
     const Values<T, 3> own = values_of<RULE>(values, table, grid);
     const auto columns = Columns<V, ALIGNED>::of(p, strip, HALO);
-    const T* const from = u + grid * p.cells();
-    T* const to = out + grid * p.cells();
+    const S* const from = u + grid * p.cells();
+    O* const to = out + grid * p.cells();
     const bool walls = WALLS && ((!p.wraps[0] && (first <= LEVELS || last + LEVELS >= p.n[0])) ||
                                  (!p.wraps[1] && (tile == 0 || top + WARPS * R >= p.n[1])) ||
                                  (!p.wraps[2] && (strip == 0 || (strip + 1) * KEPT + HALO >= p.n[2])));

@@ -7,8 +7,8 @@ struct Cells {
   T x[V];
 };
 
-// What V cells are read and written as: 16 bytes at a time, or all of them where they are fewer.
-template <typename T, int V>
+// What V values are read and written as: 16 bytes at a time, or all of them where they are fewer.
+template <typename S, int V>
 struct Vector {
   typedef float4 type;
 };
@@ -20,51 +20,167 @@ template <int V>
 struct Vector<double, V> {
   typedef double2 type;
 };
+template <int FORMAT, int V>
+struct Vector<Half<FORMAT>, V> {
+  typedef uint4 type;
+};
+template <int FORMAT>
+struct Vector<Half<FORMAT>, 4> {
+  typedef uint2 type;
+};
+template <int FORMAT>
+struct Vector<Half<FORMAT>, 2> {
+  typedef uint32 type;
+};
 
+template <typename A, typename B>
+struct Equal {
+  static constexpr bool value = false;
+};
+template <typename A>
+struct Equal<A, A> {
+  static constexpr bool value = true;
+};
+
+// Two numbers as a word of 16-bit values, the first in its lower half.
+template <typename S>
+SOPS_DEVICE uint32 rounded_pair(float low, float high) {
+#ifdef __CUDACC__
+  uint32 pair;
+  if constexpr (Equal<S, bfloat16_t>::value)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+#else
+  return Storage<S>::from(low).bits | (uint32)Storage<S>::from(high).bits << 16;
+#endif
+}
+
+// Words of values of type S as numbers, and back.
+template <typename S>
 SOPS_DEVICE void unpack(float4 wide, float* x) {
   x[0] = wide.x;
   x[1] = wide.y;
   x[2] = wide.z;
   x[3] = wide.w;
 }
+template <typename S>
 SOPS_DEVICE void unpack(float2 wide, float* x) {
   x[0] = wide.x;
   x[1] = wide.y;
 }
+template <typename S>
 SOPS_DEVICE void unpack(double2 wide, double* x) {
   x[0] = wide.x;
   x[1] = wide.y;
 }
-SOPS_DEVICE void pack(const float* x, float4& wide) { wide = make_float4(x[0], x[1], x[2], x[3]); }
-SOPS_DEVICE void pack(const float* x, float2& wide) { wide = make_float2(x[0], x[1]); }
-SOPS_DEVICE void pack(const double* x, double2& wide) { wide = make_double2(x[0], x[1]); }
+template <typename S>
+SOPS_DEVICE void unpack(uint32 pair, float* x) {
+  x[0] = to_number(S{(uint16)pair});
+  x[1] = to_number(S{(uint16)(pair >> 16)});
+}
+template <typename S>
+SOPS_DEVICE void unpack(uint2 wide, float* x) {
+  unpack<S>(wide.x, x);
+  unpack<S>(wide.y, x + 2);
+}
+template <typename S>
+SOPS_DEVICE void unpack(uint4 wide, float* x) {
+  unpack<S>(make_uint2(wide.x, wide.y), x);
+  unpack<S>(make_uint2(wide.z, wide.w), x + 4);
+}
+template <typename S>
+SOPS_DEVICE void pack(const float* x, float4& wide) {
+  wide = make_float4(x[0], x[1], x[2], x[3]);
+}
+template <typename S>
+SOPS_DEVICE void pack(const float* x, float2& wide) {
+  wide = make_float2(x[0], x[1]);
+}
+template <typename S>
+SOPS_DEVICE void pack(const double* x, double2& wide) {
+  wide = make_double2(x[0], x[1]);
+}
+template <typename S>
+SOPS_DEVICE void pack(const float* x, uint32& pair) {
+  pair = rounded_pair<S>(x[0], x[1]);
+}
+template <typename S>
+SOPS_DEVICE void pack(const float* x, uint2& wide) {
+  wide = make_uint2(rounded_pair<S>(x[0], x[1]), rounded_pair<S>(x[2], x[3]));
+}
+template <typename S>
+SOPS_DEVICE void pack(const float* x, uint4& wide) {
+  wide = make_uint4(rounded_pair<S>(x[0], x[1]), rounded_pair<S>(x[2], x[3]), rounded_pair<S>(x[4], x[5]),
+                    rounded_pair<S>(x[6], x[7]));
+}
 
 // Reads bypass the first-level cache where another block may have written in the same launch.
-template <bool CACHED, typename T>
-SOPS_DEVICE T load_number(const T* from) {
+template <bool CACHED, typename S>
+SOPS_DEVICE S load_number(const S* from) {
   return CACHED ? __ldg(from) : __ldcg(from);
 }
-template <bool CACHED, typename T, int V>
-SOPS_DEVICE void load_vector(const T* from, Cells<T, V>& cells) {
-  typedef typename Vector<T, V>::type Wide;
-  constexpr int N = sizeof(Wide) / sizeof(T);
-#pragma unroll
-  for (int j = 0; j < V; j += N) unpack(load_number<CACHED>((const Wide*)(from + j)), cells.x + j);
+template <bool CACHED, int FORMAT>
+SOPS_DEVICE Half<FORMAT> load_number(const Half<FORMAT>* from) {
+  return Half<FORMAT>{load_number<CACHED>(&from->bits)};
 }
 template <typename T, int V>
 SOPS_DEVICE void read_shared(const T* from, Cells<T, V>& cells) {
   typedef typename Vector<T, V>::type Wide;
   constexpr int N = sizeof(Wide) / sizeof(T);
 #pragma unroll
-  for (int j = 0; j < V; j += N) unpack(*(const Wide*)(from + j), cells.x + j);
+  for (int j = 0; j < V; j += N) unpack<T>(*(const Wide*)(from + j), cells.x + j);
 }
-template <typename T, int V>
-SOPS_DEVICE void store_vector(T* to, const Cells<T, V>& cells) {
-  typedef typename Vector<T, V>::type Wide;
-  constexpr int N = sizeof(Wide) / sizeof(T);
+template <int V, typename S, typename T>
+SOPS_DEVICE void store_vector(S* to, const Cells<T, V>& cells) {
+  typedef typename Vector<S, V>::type Wide;
+  constexpr int N = sizeof(Wide) / sizeof(S);
 #pragma unroll
-  for (int j = 0; j < V; j += N) pack(cells.x + j, *(Wide*)(to + j));
+  for (int j = 0; j < V; j += N) pack<S>(cells.x + j, *(Wide*)(to + j));
 }
+
+// V values of a row as they were read, single ones or whole words, for as long as nobody waits for them.
+template <typename S, int V, bool WORDS>
+struct Stored {
+  S x[V];
+
+  template <bool CACHED>
+  SOPS_DEVICE static Stored read(const S* row, const index_t* from) {
+    Stored stored;
+#pragma unroll
+    for (int j = 0; j < V; ++j) stored.x[j] = load_number<CACHED>(row + from[j]);
+    return stored;
+  }
+  template <typename T>
+  SOPS_DEVICE operator Cells<T, V>() const {
+    Cells<T, V> cells;
+#pragma unroll
+    for (int j = 0; j < V; ++j) cells.x[j] = to_number(x[j]);
+    return cells;
+  }
+};
+template <typename S, int V>
+struct Stored<S, V, true> {
+  typedef typename Vector<S, V>::type Wide;
+  static constexpr int N = sizeof(Wide) / sizeof(S);
+  Wide words[V / N];
+
+  template <bool CACHED>
+  SOPS_DEVICE static Stored read(const S* row, const index_t* from) {
+    Stored stored;
+#pragma unroll
+    for (int j = 0; j < V / N; ++j) stored.words[j] = load_number<CACHED>((const Wide*)(row + from[0]) + j);
+    return stored;
+  }
+  template <typename T>
+  SOPS_DEVICE operator Cells<T, V>() const {
+    Cells<T, V> cells;
+#pragma unroll
+    for (int j = 0; j < V / N; ++j) unpack<S>(words[j], cells.x + j * N);
+    return cells;
+  }
+};
 
 // ghost = scale * u + offset of the end cell, low and high side of an axis.
 template <typename T>
@@ -110,16 +226,17 @@ struct Grid {
 };
 
 // The slices of axis 0 one after another from `start` on, around or with the end repeated.
-template <typename T, int A>
+template <typename S>
 struct Slices {
-  const T* u;
+  const S* u;
   index_t size, place, count, again;
 
-  SOPS_DEVICE Slices(const T* u, const Grid<T, A>& p, index_t start)
+  template <typename T, int A>
+  SOPS_DEVICE Slices(const S* u, const Grid<T, A>& p, index_t start)
       : u(u), size(p.cells() / p.n[0]), place(p.wraps[0] ? p.read(0, start) : start), count(p.n[0]),
         again(p.wraps[0] ? 0 : count - 1) {}
-  SOPS_DEVICE const T* next() {
-    const T* const slice = u + (place < 0 ? 0 : place) * size;
+  SOPS_DEVICE const S* next() {
+    const S* const slice = u + (place < 0 ? 0 : place) * size;
     place = place + 1 == count ? again : place + 1;
     return slice;
   }
@@ -199,26 +316,19 @@ struct Columns {
     columns.end[1] = !p.wraps[A - 1] && last >= 0 && last < V ? (int)last : -1;
     return columns;
   }
-  template <bool CACHED = false, typename T>
-  SOPS_DEVICE Cells<T, V> load(const T* row) const {
-    Cells<T, V> cells;
-    if constexpr (ALIGNED) {
-      load_vector<CACHED, T, V>(row + from[0], cells);
-    } else {
-#pragma unroll
-      for (int j = 0; j < V; ++j) cells.x[j] = load_number<CACHED>(row + from[j]);
-    }
-    return cells;
+  template <bool CACHED = false, typename S>
+  SOPS_DEVICE Stored<S, V, ALIGNED> load(const S* row) const {
+    return Stored<S, V, ALIGNED>::template read<CACHED>(row, from);
   }
-  template <typename T>
-  SOPS_DEVICE void store(T* row, const Cells<T, V>& cells, index_t n) const {
+  template <typename S, typename T>
+  SOPS_DEVICE void store(S* row, const Cells<T, V>& cells, index_t n) const {
     if (!stores) return;
     if constexpr (ALIGNED) {
-      if (first < n) store_vector<T, V>(row + first, cells);
+      if (first < n) store_vector<V>(row + first, cells);
     } else {
 #pragma unroll
       for (int j = 0; j < V; ++j)
-        if (first + j < n) row[first + j] = cells.x[j];
+        if (first + j < n) row[first + j] = Storage<S>::from(cells.x[j]);
     }
   }
 };

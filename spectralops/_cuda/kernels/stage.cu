@@ -1,4 +1,5 @@
 // One stage of any explicit step, read straight from memory: each thread takes a cell of a row, then of further rows.
+// Arithmetic and sums of stages are in T; the field is stored as F, u as U, the result as O.
 #include "stage.cuh"
 
 // How a stage ends a step, or goes on: u is the field at the start of the step, k and E the stage's result.
@@ -11,27 +12,22 @@ enum Combine {
   RK4_LAST = 5,    // u + (total + k) / 6
 };
 
-template <typename T, class SIZES, int MASK, int COMBINE, class UPDATE, bool INSIDE>
-SOPS_DEVICE void stage_cell(const Stage<T, SIZES>& p, const T* stage, const T* u, T* total, T* out, index_t place,
-                            const index_t* at) {
-  const Cell<T, SIZES, MASK, INSIDE> cell{p, stage + place, at};
+template <typename T, class SIZES, int MASK, int COMBINE, class UPDATE, bool INSIDE, typename F, typename U>
+SOPS_DEVICE T stage_cell(const Stage<T, SIZES>& p, const F* field, const U* u, T* total, index_t place,
+                         const index_t* at) {
+  const Cell<T, SIZES, MASK, INSIDE, F> cell{p, field + place, at};
   const T result = UPDATE::template of<T>(cell, COMBINE >= RK4_FIRST);
-  if (COMBINE == EULER) {
-    out[place] = result;
-  } else if (COMBINE == HEUN) {
-    out[place] = (u[place] + result) * (T)0.5;
-  } else if (COMBINE == BLEND) {
-    out[place] = u[place] * p.blend[0] + result * p.blend[1];
-  } else if (COMBINE == RK4_LAST) {
-    out[place] = u[place] + (total[place] + result) * (T)(1.0 / 6.0);
-  } else {
-    total[place] = COMBINE == RK4_FIRST ? result : total[place] + (result + result);
-    out[place] = u[place] + result * p.blend[0];
-  }
+  if constexpr (COMBINE == EULER) return result;
+  const T start = to_number(u[place]);
+  if constexpr (COMBINE == HEUN) return (start + result) * (T)0.5;
+  if constexpr (COMBINE == BLEND) return start * p.blend[0] + result * p.blend[1];
+  if constexpr (COMBINE == RK4_LAST) return start + (total[place] + result) * (T)(1.0 / 6.0);
+  total[place] = COMBINE == RK4_FIRST ? result : total[place] + (result + result);
+  return start + result * p.blend[0];
 }
 
-template <typename T, class SIZES, int MASK, int COMBINE, class UPDATE>
-__global__ void __launch_bounds__(256) stage(const T* __restrict__ field, const T* u, T* total, T* __restrict__ out,
+template <typename T, class SIZES, int MASK, int COMBINE, class UPDATE, typename F = T, typename U = T, typename O = T>
+__global__ void __launch_bounds__(256) stage(const F* __restrict__ field, const U* u, T* total, O* __restrict__ out,
                                              Stage<T, SIZES> p) {
   constexpr int D = SIZES::dims;
   index_t at[D];
@@ -59,14 +55,16 @@ __global__ void __launch_bounds__(256) stage(const T* __restrict__ field, const 
       kept = kept || (p.held[d][0] && at[d] == 0) || (p.held[d][1] && at[d] == p.shape[d] - 1);
     }
     if constexpr (MASK >= 0) {
-      const Cell<T, SIZES, MASK, true> cell{p, field + place, at};
+      const Cell<T, SIZES, MASK, true, F> cell{p, field + place, at};
       kept = kept || !cell.template computed<0, 0>();
     }
+    T next;
     if (kept)
-      out[place] = u[place];
+      next = to_number(u[place]);
     else if (inside)
-      stage_cell<T, SIZES, MASK, COMBINE, UPDATE, true>(p, field, u, total, out, place, at);
+      next = stage_cell<T, SIZES, MASK, COMBINE, UPDATE, true>(p, field, u, total, place, at);
     else
-      stage_cell<T, SIZES, MASK, COMBINE, UPDATE, false>(p, field, u, total, out, place, at);
+      next = stage_cell<T, SIZES, MASK, COMBINE, UPDATE, false>(p, field, u, total, place, at);
+    out[place] = Storage<O>::from(next);
   }
 }

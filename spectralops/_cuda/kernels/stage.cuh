@@ -12,7 +12,8 @@ struct Ghost {
   T offset;
 };
 
-// An array coefficient that broadcasts against u: distance of neighbours along each dimension, in elements.
+// An array coefficient that broadcasts against u: distance of neighbours along each dimension, in elements. The type of
+// its elements, which may be of 16 bits, is an argument of what reads it.
 template <int D>
 struct Field {
   const void* data;
@@ -38,13 +39,13 @@ struct Stage {
   T blend[2];
 };
 
-// A cell and what is around it. INSIDE: no neighbour that a term reads lies beyond an end. MASK: the field that says
-// which cells are computed, or -1.
-template <typename T, class SIZES, int MASK, bool INSIDE>
+// A cell and what is around it, stored as S. INSIDE: no neighbour that a term reads lies beyond an end. MASK: the field
+// that says which cells are computed, or -1.
+template <typename T, class SIZES, int MASK, bool INSIDE, typename S = T>
 struct Cell {
   static constexpr bool masked = MASK >= 0;
   const Stage<T, SIZES>& p;
-  const T* here;
+  const S* here;
   const index_t* at;
 
   // Where the neighbour K cells away along A lies, as a distance from here, when it is not a ghost.
@@ -59,23 +60,27 @@ struct Cell {
 
   template <int A, int K>
   SOPS_DEVICE T u() const {
-    if (!beyond<A>(K)) return here[K * p.stride[A]];
+    if (!beyond<A>(K)) return to_number(here[K * p.stride[A]]);
     const Ghost<T>& g = ghost<A>(K);
-    const T scaled = g.scale * here[(g.cell - at[A]) * p.stride[A]];
+    const T scaled = g.scale * to_number(here[(g.cell - at[A]) * p.stride[A]]);
     return scaled + g.offset;
   }
-  SOPS_DEVICE T u() const { return *here; }
+  SOPS_DEVICE T u() const { return to_number(*here); }
 
-  template <typename S>
-  SOPS_DEVICE S coefficient(int field, int axis, index_t shift) const {
+  template <typename F>
+  SOPS_DEVICE F element(int field, int axis, index_t shift) const {
     const Field<SIZES::dims>& f = p.fields[field];
     index_t offset = shift * f.stride[axis];
 #pragma unroll
     for (int d = 0; d < SIZES::dims; ++d) offset += at[d] * f.stride[d];
-    return ((const S*)f.data)[offset];
+    return ((const F*)f.data)[offset];
+  }
+  template <typename F>
+  SOPS_DEVICE auto coefficient(int field, int axis, index_t shift) const {
+    return to_number(element<F>(field, axis, shift));
   }
   // Array coefficients go on beyond the ends as their end value, or around where the axis is periodic.
-  template <int A, int K, typename S>
+  template <int A, int K, typename F>
   SOPS_DEVICE T around(int field) const {
     index_t shift = K;
     if (beyond<A>(K)) {
@@ -83,7 +88,7 @@ struct Cell {
       const bool wraps = p.ghosts[A][0][0].cell == last && p.ghosts[A][1][0].cell == 0;
       shift = (at[A] + K < 0) == wraps ? last - at[A] : -at[A];
     }
-    return (T)coefficient<S>(field, A, shift);
+    return (T)coefficient<F>(field, A, shift);
   }
 
   template <int A, int K>
@@ -91,7 +96,7 @@ struct Cell {
     if (MASK < 0) return true;
     index_t shift = K;
     if (beyond<A>(K)) shift = ghost<A>(K).cell - at[A];
-    return coefficient<unsigned char>(MASK, A, shift) != 0;
+    return element<unsigned char>(MASK, A, shift) != 0;
   }
   // Face K lies between the cells K - 1 and K.
   template <int A, int K>
@@ -100,14 +105,23 @@ struct Cell {
   }
 };
 
-// A coefficient `weights[W] + weights[W + 1] * field ...`, formed in double and rounded once.
-template <int W, int... FIELDS>
+// A field of elements of type F.
+template <int FIELD, typename F>
+struct Array {
+  template <class C>
+  SOPS_DEVICE static double of(const C& cell) {
+    return (double)cell.template coefficient<F>(FIELD, 0, 0);
+  }
+};
+
+// A coefficient `weights[W] + weights[W + 1] * array ...`, formed in double and rounded once.
+template <int W, class... ARRAYS>
 struct Weight {
   template <typename T, class C>
   SOPS_DEVICE static T of(const C& cell, double plus) {
     double value = cell.p.weights[W];
     int k = W;
-    ((value = value + cell.p.weights[++k] * cell.template coefficient<double>(FIELDS, 0, 0)), ...);
+    ((value = value + cell.p.weights[++k] * ARRAYS::of(cell)), ...);
     return (T)(plus + value);
   }
 };
