@@ -50,12 +50,10 @@ def test_lengths_that_are_taken(lengths: tuple[int, ...], batch: int, dtype: str
         ((2, 2, 2, 2), 9, "the vector engine takes 1 to 3 axes, not 4"),
         ((16, 4099), 9, "length 4099 has the prime factor 4099, where the vector engine is no faster"),
         ((16, 2 * 4099), 9, "length 8198 has the prime factor 4099, where the vector engine is no faster"),
-        ((16, 4100), 9, "length 4100 has the prime factor 41, where the vector engine is no faster"),
+        ((16, 4132), 9, "length 4132 has the prime factor 1033, where the vector engine is no faster"),
         ((4099,), 9, "length 4099 has the prime factor 4099, where the vector engine is no faster"),
         ((2 * 4099,), 9, "length 8198 has the prime factor 4099, where the vector engine is no faster"),
-        ((2 * 121 * 169,), 9, "length 40898 has the prime factor 13, where the vector engine is no faster"),
-        ((1155,), 256, "length 1155 has the prime factor 11, where the vector engine is no faster"),
-        ((16, 33, 64), 64, "length 33 has the prime factor 11, where the vector engine is no faster"),
+        ((1028,), 4, "length 1028 has the prime factor 257, where the vector engine is no faster"),
     ],
 )
 def test_refusals_say_why(lengths: tuple[int, ...], batch: int, words: str) -> None:
@@ -64,7 +62,7 @@ def test_refusals_say_why(lengths: tuple[int, ...], batch: int, words: str) -> N
 
 @pytest.mark.parametrize(
     ("n", "batch", "halved", "taken"),
-    [(961, 64, True, False), (961, 64, False, True), (1155, 2, True, True), (1155, 64, True, False)],
+    [(433, 1, True, False), (433, 1, False, True), (1028, 4, True, False), (1028, 8, True, True)],
 )
 def test_few_rows_and_complex_rows_are_another_matter(n: int, batch: int, halved: bool, taken: bool) -> None:
     """A long row is cut into short ones, and complex input has no half that SciPy saves."""
@@ -110,7 +108,7 @@ def test_lone_transforms_that_are_taken(
         ((3, 4096), (1,), "float64", False, "3 transforms side by side along axis 1 leave lanes of the vector engine"),
         ((64, 4096, 4), (1,), "float32", False, "4 transforms side by side along axis 1 leave lanes of the vector"),
         ((16, 2**15), (1,), "float32", False, "length 32768 is too long for the vector engine's transforms"),
-        ((256, 1001), (1,), "float32", False, "lengths (1001,) are no faster in the vector engine"),
+        ((256, 1875), (1,), "float32", True, "lengths (1875,) are no faster in the vector engine"),
     ],
 )
 def test_lone_transforms_that_are_refused(
@@ -183,7 +181,8 @@ def test_predicted_time_of_the_engine(lengths: tuple[int, ...], batch: int, halv
         (900, 5, False, False),
         (625, 1, False, True),
         (300, 1, False, False),
-        (961, 1, False, False),
+        (961, 1, False, True),
+        (422, 1, False, False),
         (250, 1, False, False),
     ],
 )
@@ -196,9 +195,28 @@ def test_few_rows_are_spread_where_it_pays(n: int, batch: int, halved: bool, spr
     ("lengths", "batch", "halved"),
     [((17, 19), 8, True), ((17, 19), 16, False), ((17, 19, 23), 1, True), ((289,), 256, True)],
 )
-def test_short_prime_lengths_are_left_to_scipy(lengths: tuple[int, ...], batch: int, halved: bool) -> None:
-    """Convolutions with a chirp cost something whatever their length."""
-    assert choice.filter_refusal(lengths, batch, "float32", halved) != ""
+def test_short_prime_lengths_are_taken(lengths: tuple[int, ...], batch: int, halved: bool) -> None:
+    """They are summed, which costs less than SciPy's loops."""
+    assert choice.filter_refusal(lengths, batch, "float32", halved) == ""
+
+
+@pytest.mark.parametrize(("n", "factors"), [(1, ()), (2, (2,)), (49, (7, 7)), (1260, (2, 2, 3, 3, 5, 7)), (13, (13,))])
+def test_prime_factors(n: int, factors: tuple[int, ...]) -> None:
+    assert choice.prime_factors(n) == factors
+
+
+@pytest.mark.parametrize(
+    ("n", "passes"), [(1, True), (720, True), (101, True), (113, True), (127, False), (721, True), (2003, False)]
+)
+def test_large_primes_have_no_pass(n: int, passes: bool) -> None:
+    """Their sums take longer than a convolution with a chirp."""
+    assert choice.has_passes(n) is passes
+
+
+@pytest.mark.parametrize(("n", "units"), [(1, 0.0), (12, 7.0), (7, 7.7), (22, 2 + 4.3 + 0.38 * 11), (289, 21.52)])
+def test_units_of_a_pass_for_each_factor(n: int, units: float) -> None:
+    """By hand: 2 for 2, 3 for 3, 7.7 for 7, 4.3 + 0.38 p for larger p."""
+    assert choice.units_of_passes(n) == pytest.approx(units)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +240,7 @@ def test_predicted_time_of_scipy(lengths: tuple[int, ...], batch: int, dtype: st
     ("n", "scipy", "engine"),
     [
         (16, 0.48 * 128, 0.21 * 128),
-        (13, 0.48 * 280.8, 0.32 * 320 + 80),
+        (13, 0.48 * 280.8, 0.21 * 13 * 9.24),
         (1009, 3 * 0.48 * 45056, 0.32 * 45056 + 80),
     ],
 )

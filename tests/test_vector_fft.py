@@ -11,7 +11,7 @@ from support import EPS
 
 from spectralops._cpu.vector import host, kernels, tables
 from spectralops._cpu.vector.butterflies import RADICES, butterfly
-from spectralops._cpu.vector.choice import is_smooth
+from spectralops._cpu.vector.choice import is_smooth, prime_factors
 
 SMOOTH = [n for n in range(1, 211) if is_smooth(n)]
 LONGER = [256, 343, 360, 512, 625, 720, 1000, 1024, 1440, 2048, 2187, 3072, 4096]
@@ -143,7 +143,36 @@ def test_inverse_is_scipy_from_digit_reversed_order(rng: np.random.Generator, n:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("n", [11, 13, 22, 31, 101, 121, 143, 509, 721, 2003])
+@pytest.mark.parametrize("n", [11, 22, 31, 113, 143, 289, 721, 2 * 361, 1155, 13**3])
+def test_primes_are_scipy_in_digit_reversed_order(rng: np.random.Generator, n: int, dtype: str) -> None:
+    """Sums over prime factors above 7, whose sums and differences lie after the group."""
+    axis = tables.axis(n, dtype)
+    largest = max(prime_factors(n))
+    assert (axis.forward, axis.inverse, axis.space) == ("forward_primes", "inverse_primes", n + largest - 1)
+    group = random_group(rng, axis.space, dtype)
+    before = complex_of(group[:n])
+    arguments = (group.ctypes.data, axis.plan.ctypes.data, axis.twiddles.ctypes.data)
+    kernels.kernel(axis.forward, dtype)(*arguments)
+    assert relative(complex_of(group[:n])[axis.position], scipy.fft.fft(before, axis=0)) < bound(dtype, n)
+    between = complex_of(group[:n])[axis.position]
+    kernels.kernel(axis.inverse, dtype)(*arguments)
+    assert relative(complex_of(group[:n]), n * scipy.fft.ifft(between, axis=0)) < bound(dtype, n)
+
+
+@pytest.mark.parametrize("together", [2, 4])
+def test_sums_are_laid_out_as_they_are_read(monkeypatch: pytest.MonkeyPatch, together: int) -> None:
+    """For each few outputs, all points, of each of these outputs; what is missing of the last few is zero."""
+    monkeypatch.setattr(host, "registers", lambda: 8 * together)
+    table = tables._sums(11).reshape(-1, 5, together)
+    angle = 2 * np.pi * np.outer(np.arange(1, 6), np.arange(1, 6)) / 11
+    flat = table.swapaxes(1, 2).reshape(-1, 5)
+    np.testing.assert_allclose(flat[:5], np.cos(angle) + 1j * np.sin(angle), atol=1e-15)
+    assert len(flat) == -(-5 // together) * together
+    assert not flat[5:].any()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [127, 422, 509, 2003])
 def test_other_lengths_are_scipy_in_natural_order(rng: np.random.Generator, n: int, dtype: str) -> None:
     axis = tables.axis(n, dtype)
     assert axis.space >= 2 * n - 1

@@ -9,7 +9,7 @@ import numpy as np
 
 from spectralops._compiler import unavailable
 from spectralops._cpu import spectral_conv_scipy as by_scipy
-from spectralops._cpu.vector.choice import is_smooth
+from spectralops._cpu.vector.choice import has_passes
 
 if TYPE_CHECKING:
     from spectralops._cpu.vector.channels import Layer
@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 AnyPlan = Any
 
 MOST_AXES = 3
-# Beyond this length, with prime factors above 7, only products are left, which pay for so many modes.
+# Beyond this length, with large prime factors, only products are left, which pay for so many modes.
 LONGEST_CHIRP = 4096
 MOST_PRODUCTS = 64
 # Of long rows, fewer than this leave most lanes idle.
@@ -96,8 +96,8 @@ def _uncovered(plan: AnyPlan) -> str:
         return f"the vector engine takes 1 to {MOST_AXES} axes, not {len(plan.axes)}"
     for sizes in _sizes(plan):
         for n, m in zip(sizes, plan.modes, strict=True):
-            if m > MOST_PRODUCTS and n > LONGEST_CHIRP and not is_smooth(n):
-                return f"length {n} has prime factors above 7 and is too long for the vector engine to transform"
+            if m > MOST_PRODUCTS and n > LONGEST_CHIRP and not has_passes(n):
+                return f"length {n} has large prime factors and is too long for the vector engine to transform"
     rows = plan.batch * max(plan.channels)
     if len(plan.axes) == 1 and rows < FEWEST_ROWS and max(max(sizes) for sizes in _sizes(plan)) >= LONG:
         return f"{rows} long rows would leave most lanes of the vector engine idle"

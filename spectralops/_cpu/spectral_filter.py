@@ -12,7 +12,7 @@ from scipy import fft
 
 from spectralops._compiler import unavailable
 from spectralops._cpu.blocks import Index, blocks, run
-from spectralops._cpu.vector.choice import filter_refusal, is_smooth
+from spectralops._cpu.vector.choice import filter_refusal, has_passes
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral import SpectralFilterPlan
@@ -25,10 +25,23 @@ ONE_BLOCK_BYTES = 1 << 18
 Array = np.ndarray[Any, Any]
 
 
+# Plans whose one array is all that the engine needs besides x, by their identity: their hash would take as long as a
+# short transform.
+_plain: dict[int, SpectralFilterPlan] = {}
+PLAIN_KEPT = 512
+
+
 def spectral_filter(plan: SpectralFilterPlan, x: Array, *operands: Array, out: Array, workers: int) -> None:
     """Run the plan on the engine for it."""
-    if out.size:
-        engine = _by_scipy if _refuses(plan) else _by_vectors
+    if _plain.get(id(plan)) is plan and not unavailable():
+        _vector_filter()(x, operands[0], out, plan.axes, workers)
+    elif out.size:
+        refuses = _refuses(plan)
+        if not refuses and plan.transfer is None and len(operands) == 1 and not plan.conjugate and not plan.padded:
+            if len(_plain) >= PLAIN_KEPT:
+                _plain.clear()
+            _plain[id(plan)] = plan
+        engine = _by_scipy if refuses else _by_vectors
         engine(plan, x, plan.factors(operands), out, workers)
 
 
@@ -57,7 +70,7 @@ def algorithm(plan: SpectralFilterPlan) -> str:
             f"scipy.fft ({reason}), {plan.block} transform(s) at a time so that the spectrum stays in cache, product "
             "in place, blocks shared among workers"
         )
-    rough = ", ".join(str(n) for n in plan.sizes if not is_smooth(n))
+    rough = ", ".join(str(n) for n in plan.sizes if not has_passes(n))
     chirps = f"; length {rough} by convolution with a chirp" if rough else ""
     start = "vector engine, compiled by numba on first use: transform, product and inverse fused"
     if _is_large(plan):

@@ -13,7 +13,10 @@ from functools import lru_cache
 
 from spectralops._compiler import unavailable
 
-__all__ = ["LONG", "chirp_length", "filter_refusal", "is_smooth", "is_spread", "split", "transform_refusal"]
+__all__ = [
+    "LONG", "chirp_length", "filter_refusal", "has_passes", "is_smooth", "is_spread", "prime_factors", "split",
+    "transform_refusal", "units_of_passes",
+]  # fmt: skip
 
 PRIMES = (2, 3, 5, 7)
 AXES = (1, 2, 3)
@@ -21,6 +24,8 @@ AXES = (1, 2, 3)
 # is left of the length.
 FACTORS = {2: 2.0, 3: 3.0, 5: 5.0, 7: 7.7, 11: 12.1}
 LOOPED, ALONE = (3.0, 0.6), 2.0
+# The same in the engine, of prime factors above 7: sums.
+SUMMED = (4.3, 0.38)
 # Nanoseconds of a unit in single precision, of a forward transform, a product and an inverse together.
 UNIT_SCIPY, UNIT_SMOOTH, UNIT_CHIRP = 0.48, 0.21, 0.32
 # What a convolution with a chirp costs besides, whatever its length.
@@ -57,6 +62,24 @@ def _rest(n: int) -> int:
         while n % prime == 0:
             n //= prime
     return n
+
+
+@lru_cache(maxsize=1024)
+def prime_factors(n: int) -> tuple[int, ...]:
+    """In increasing order."""
+    found, factor = [], 2
+    while factor * factor <= n:
+        while n % factor == 0:
+            found.append(factor)
+            n //= factor
+        factor += 1
+    return (*found, n) if n > 1 else tuple(found)
+
+
+@lru_cache(maxsize=1024)
+def has_passes(n: int) -> bool:
+    """Whether a transform is done by a pass for each factor, rather than by convolution with a chirp."""
+    return is_smooth(n) or _passes(n) <= _chirp(n)
 
 
 def _largest(n: int) -> int:
@@ -100,7 +123,20 @@ def _scipy(n: int) -> float:
 @lru_cache(maxsize=1024)
 def _engine(n: int) -> float:
     """Nanoseconds of one of the complex transforms that run side by side in the engine."""
-    return UNIT_SMOOTH * _direct(n) if is_smooth(n) else UNIT_CHIRP * _direct(chirp_length(n)) + CHIRP_CALL
+    return _passes(n) if has_passes(n) else _chirp(n)
+
+
+def units_of_passes(n: int) -> float:
+    """Units of one point of a transform with a pass for each prime factor."""
+    return sum(FACTORS[p] if p in PRIMES else SUMMED[0] + SUMMED[1] * p for p in prime_factors(n))
+
+
+def _passes(n: int) -> float:
+    return UNIT_SMOOTH * n * units_of_passes(n)
+
+
+def _chirp(n: int) -> float:
+    return UNIT_CHIRP * _direct(chirp_length(n)) + CHIRP_CALL
 
 
 def _scipy_filters(lengths: tuple[int, ...], batch: int, dtype: str, halved: bool) -> float:
@@ -145,7 +181,7 @@ def is_spread(n: int, batch: int, lanes: int, halved: bool) -> bool:
     if n >= LONG:
         return True
     apart = SPREAD * _engine_filters(split(n, lanes), batch, lanes, halved) + SPREAD_CALL
-    return is_smooth(n) and apart < _rows(n, batch, lanes, halved)
+    return has_passes(n) and apart < _rows(n, batch, lanes, halved)
 
 
 def _engine_filters(lengths: tuple[int, ...], batch: int, lanes: int, halved: bool) -> float:
@@ -172,7 +208,7 @@ def filter_refusal(lengths: tuple[int, ...], batch: int, dtype: str = "float32",
     rough = [n for n in lengths if not is_smooth(n)]
     for n in rough:
         # One axis may be cut: a long row then needs a transform of its rough part alone.
-        if (_rest(n) if len(lengths) == 1 and _rest(n) < n else n) > LONGEST_CHIRP:
+        if not has_passes(n) and (_rest(n) if len(lengths) == 1 and _rest(n) < n else n) > LONGEST_CHIRP:
             return f"length {n} has the prime factor {_largest(n)}, where the vector engine is no faster"
     if not rough or not batch:
         return ""
@@ -203,7 +239,7 @@ def _transform_refusal(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str
         if beside < LANES[dtype]:
             return f"{beside} transforms side by side along axis {axis} leave lanes of the vector engine idle"
         packed = n // 2 if mine and n % 2 == 0 else n
-        if 64 * (packed if is_smooth(packed) else chirp_length(packed)) > LONGEST_GROUP:
+        if 64 * (packed if has_passes(packed) else chirp_length(packed)) > LONGEST_GROUP:
             return f"length {n} is too long for the vector engine's transforms side by side"
         theirs += numbers / n * _scipy(n) * (0.5 if halved else 1.0)
         ours += numbers / n * _engine(packed) * (0.5 if halved and not mine else 1.0)

@@ -27,7 +27,7 @@ def filter_axes(x: Array, transfer: Array, out: Array, axes: tuple[int, ...], wo
     char = x.dtype.char
     way = _direct(x.shape, char, x.strides, out.strides, transfer.shape, axes)
     if way is not None and x.flags.aligned and out.flags.aligned:
-        factors = _spread(transfer.reshape(way.given), way.spectrum)
+        factors = transfer if transfer.shape == way.spectrum else _spread(transfer.reshape(way.given), way.spectrum)
         way.route.run(address(x), way.step, address(out), way.target_step, way.images, factors, workers)
     else:
         _rearranged(x, transfer, out, axes, workers)

@@ -33,7 +33,7 @@ __all__ = ["KERNELS", "address", "cache_directory", "compiled", "kernel", "warm_
 
 # Module and arguments of each kernel: f pointer to numbers of its dtype, q pointer to 64-bit integers, i integer.
 KERNELS: dict[str, tuple[str, str]] = {
-    **{f"{way}{kind}": ("passes", "fqf") for way in ("forward", "inverse") for kind in ("", "_twos")},
+    **{f"{way}{kind}": ("passes", "fqf") for way in ("forward", "inverse") for kind in ("", "_twos", "_primes")},
     "chirp_forward": ("chirp", "fqf"),
     "chirp_inverse": ("chirp", "fqf"),
     "arrange": ("arrange", "qfffii"),

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from spectralops._cpu.vector import host, kernels
-from spectralops._cpu.vector.butterflies import TWOS
-from spectralops._cpu.vector.choice import chirp_length, is_smooth
+from spectralops._cpu.vector.butterflies import RADICES, TWOS
+from spectralops._cpu.vector.choice import chirp_length, has_passes, prime_factors
 
 __all__ = [
     "FIELDS_PER_STAGE",
@@ -20,12 +20,14 @@ __all__ = [
     "factorise",
     "half_transfer",
     "roots",
+    "sums_together",
     "twist",
     "untangling_roots",
 ]
 
 # An axis is an array of integers: length, stages, leading stages, length of a block after them; then per stage the
-# radix, the size of the blocks it splits, and where its twiddle factors begin.
+# radix, the size of the blocks it splits, and where its twiddle factors begin. Those of a radix that has no butterfly
+# are followed by its cosines and sines.
 FIRST_STAGE = 4
 FIELDS_PER_STAGE = 3
 # What the passes of one block should fit in: half of a usual first-level data cache.
@@ -42,12 +44,9 @@ def factorise(n: int, registers: int) -> tuple[int, ...]:
     where most of their visits need no twiddle factors.
     """
     many = registers >= 32 or n <= SHORT
-    odd: list[int] = []
-    for prime in (3, 5, 7):
-        while n % prime == 0:
-            odd.append(prime)
-            n //= prime
-    twos = n.bit_length() - 1
+    factors = prime_factors(n)
+    odd = [factor for factor in factors if factor > 2]
+    twos = len(factors) - len(odd)
     eights = twos // 3 if many else int(twos > 1 and twos % 2 == 1)
     rest = twos - 3 * eights
     if rest == 1 and eights:
@@ -80,10 +79,23 @@ class Axis:
 @lru_cache(maxsize=128)
 def axis(n: int, dtype: str) -> Axis:
     """The tables of the transforms of length n."""
-    return _smooth_axis(n, dtype) if is_smooth(n) else _chirp_axis(n, dtype)
+    return _axis_of_passes(n, dtype) if has_passes(n) else _chirp_axis(n, dtype)
 
 
-def _smooth_axis(n: int, dtype: str) -> Axis:
+def sums_together() -> int:
+    """Outputs that a pass without a butterfly sums at a time: as many as the registers hold."""
+    return 4 if host.registers() >= 32 else 2
+
+
+def _sums(radix: int) -> np.ndarray[Any, Any]:
+    """cos(2πpq/r) + i sin(2πpq/r) for p and q = 1 … r/2: for each few q, all p, of each of these q."""
+    half, together = radix // 2, sums_together()
+    table = np.zeros((-(-half // together) * together, half), complex)
+    table[:half] = roots(radix, np.outer(np.arange(1, half + 1), np.arange(1, half + 1))).conj()
+    return table.reshape(-1, together, half).swapaxes(1, 2).ravel()
+
+
+def _axis_of_passes(n: int, dtype: str) -> Axis:
     radices = factorise(n, host.registers())
     frequency = np.zeros(1, np.int64)
     for radix in reversed(radices):
@@ -101,11 +113,17 @@ def _smooth_axis(n: int, dtype: str) -> Axis:
         stage = roots(size, np.outer(np.arange(size // radix), np.arange(1, radix)))
         factors.append(stage.ravel())
         begin += 2 * stage.size
+        if radix not in RADICES:
+            factors.append(_sums(radix))
+            begin += 2 * factors[-1].size
         size //= radix
     twiddles = np.concatenate([*factors, np.zeros(1)]).view(float).astype(dtype)
     plan, twiddles, position, order = _frozen(np.array(fields, np.int64), twiddles, np.argsort(frequency), frequency)
-    suffix = "_twos" if set(radices) <= set(TWOS) else ""
-    return Axis(n, plan, twiddles, position, order, f"forward{suffix}", f"inverse{suffix}")
+    largest = max(radices, default=1)
+    is_rough = largest not in (1, *RADICES)
+    suffix = "_twos" if set(radices) <= set(TWOS) else "_primes" if is_rough else ""
+    space = n + largest - 1 if is_rough else 0
+    return Axis(n, plan, twiddles, position, order, f"forward{suffix}", f"inverse{suffix}", space)
 
 
 def _chirp_axis(n: int, dtype: str) -> Axis:

@@ -15,7 +15,7 @@ import numpy as np
 
 from spectralops._cpu.vector import host, kernels
 from spectralops._cpu.vector import truncation_fields as f
-from spectralops._cpu.vector.choice import is_smooth
+from spectralops._cpu.vector.choice import has_passes, is_smooth, units_of_passes
 from spectralops._cpu.vector.fourier_matrices import padded, sum_rows
 from spectralops._cpu.vector.truncation_steps import (
     Columns,
@@ -34,7 +34,8 @@ __all__ = ["Grid", "Stage", "stage", "ways"]
 Array = np.ndarray[Any, Any]
 
 # Costs relative to one fused multiplication and addition of vectors in a product, as measured: folding a number,
-# transforming it (times the logarithm of the length), and how much more lengths without and with large factors cost.
+# transforming it (times the logarithm of the length, or half its units), and how much more odd lengths cost, and those
+# with large factors.
 FOLD = 1.5
 BUTTERFLY = 1.5
 ODD = 1.5
@@ -87,8 +88,10 @@ def ways(of: Grid) -> tuple[str, ...]:
 def _transform(n: int, length: int) -> float:
     """The cost of the transform of n real numbers, done by one of `length` complex ones."""
     cost = BUTTERFLY * n * math.log2(max(n, 2))
-    if not is_smooth(length):
+    if not has_passes(length):
         return CHIRP * cost
+    if not is_smooth(length):
+        return BUTTERFLY * n * units_of_passes(length) / 2
     return cost if length & -length > 2 else ODD * cost
 
 

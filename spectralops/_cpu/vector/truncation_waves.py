@@ -8,7 +8,7 @@ import numpy as np
 
 from spectralops._cpu.vector import fields, host, kernels, tables
 from spectralops._cpu.vector import truncation_fields as f
-from spectralops._cpu.vector.choice import is_smooth
+from spectralops._cpu.vector.choice import has_passes
 from spectralops._cpu.vector.fourier_matrices import padded
 from spectralops._cpu.vector.truncation_steps import Columns, Grid, Rows, Step
 
@@ -19,13 +19,13 @@ Array = np.ndarray[Any, Any]
 # Bytes of each row of an image that one sweep over its rows takes, and of all groups of columns in it.
 SWEEP_BYTES = 256
 GROUPS_BYTES = 1 << 18
-# Lengths with prime factors above 7 become convolutions of more than twice the length.
+# Lengths with large prime factors become convolutions of more than twice the length.
 LONGEST_CHIRP = 4096
 
 
 def has_transform(n: int) -> bool:
     """Whether the engine transforms this length."""
-    return is_smooth(n) or n <= LONGEST_CHIRP
+    return has_passes(n) or n <= LONGEST_CHIRP
 
 
 def wave_sum_rows(highest: int) -> tuple[Array, Array]:

@@ -30,6 +30,7 @@ class Buffer(NamedTuple):
 
 _lock = threading.Lock()
 _kept: list[Buffer] = []
+_kept_bytes = 0
 _addressof = ctypes.addressof
 _from_buffer: Callable[[Any], Any] = ctypes.c_char.from_buffer
 _pools: dict[int, ThreadPoolExecutor] = {}
@@ -50,11 +51,14 @@ def padded(size: int) -> int:
 
 def take(size: int) -> Buffer:
     """Memory of at least `size` bytes, for one call alone, with arbitrary content; `give_back` it after."""
+    global _kept_bytes
     with _lock:
         for i in range(len(_kept) - 1, -1, -1):
             # A buffer several times too large is left for those who need it.
             if size <= _kept[i].size <= 4 * size + ALIGNMENT:
-                return _kept.pop(i)
+                buffer = _kept.pop(i)
+                _kept_bytes -= buffer.size
+                return buffer
     return new(size)
 
 
@@ -67,19 +71,20 @@ def new(size: int) -> Buffer:
 
 def give_back(buffer: Buffer) -> None:
     """Keep a buffer for later calls, or release it where too much is kept."""
+    global _kept_bytes
     with _lock:
         _kept.append(buffer)
-        total = 0
-        for kept in _kept:
-            total += kept.size
-        while total > KEPT_BYTES:
-            total -= _kept.pop(0).size
+        _kept_bytes += buffer.size
+        while _kept_bytes > KEPT_BYTES:
+            _kept_bytes -= _kept.pop(0).size
 
 
 def clear() -> None:
     """Release the buffers and threads that no call uses."""
+    global _kept_bytes
     with _lock:
         _kept.clear()
+        _kept_bytes = 0
         pools = list(_pools.values())
         _pools.clear()
     for pool in pools:
@@ -129,10 +134,11 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 def _after_fork() -> None:
     """A forked child has none of its parent's threads, and perhaps a lock that one of them held."""
-    global _lock
+    global _lock, _kept_bytes
     _lock = threading.Lock()
     _pools.clear()
     _kept.clear()
+    _kept_bytes = 0
 
 
 if hasattr(os, "register_at_fork"):
