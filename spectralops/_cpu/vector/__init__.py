@@ -1,10 +1,10 @@
 """The vector FFT engine: explicit SIMD kernels compiled by numba, and the fused filters built on them.
 
 From the ground up: `host` (the CPU), `emit` (vector operations as LLVM code), `butterflies` (radices 2 to 8), `passes`
-(one transform whose length has no large prime factor), `chirp` (of any other), `layout` and `spectra` (arrays to
-lanes to spectra and back), `stages` and `arrange` (the kernels), `kernels` (compiling and caching them), `tables` and `jobs` (what they
-read), `workspace` and `prepared` (memory, threads, filters kept), `routes` and `large` (what runs for a shape),
-`filters` (arrays in, arrays out), `each` (filters that differ along the batch); `products`, `folding`, `signs`,
+(one transform whose length has no large prime factor), `chirp` (of any other), `layout` and `spectra` (arrays to lanes
+to spectra and back), `stages` and `arrange` (the kernels), `kernels` (compiling and caching them), `tables` and `jobs`
+(what they read), `workspace` and `prepared` (memory, threads, filters kept), `routes` and `large` (what runs for a
+shape), `filters` (arrays in, arrays out), `each` (filters that differ along the batch); `products`, `folding`, `signs`,
 `truncated` and `pruned` (kernels of transforms to kept modes), `fourier_matrices`, `truncation` and its steps, waves
 and fields (what they read), `mixing` and `channels` (spectral convolutions); `natural`, `lines` and `transforms` (the
 same for lone transforms), `choice` (what it takes).
