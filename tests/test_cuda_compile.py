@@ -6,7 +6,6 @@ names compiles to nothing, so that the symbols are looked up in the machine code
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from functools import cache
 
@@ -14,7 +13,7 @@ import numpy as np
 import nvrtc
 import pytest
 from conformance import CASES, Variant
-from cuda_on_host import BACKEND, Recorder, backend
+from cuda_on_host import BACKEND, Recorder, backend, written
 
 import spectralops as so
 from spectralops import UnsupportedError
@@ -136,13 +135,7 @@ def test_compiles_for_others(file: str, arch: str) -> None:
 
 def test_every_kernel_is_recorded() -> None:
     """No kernel of any file is left out."""
-    bounds = re.compile(r"(?:__launch_bounds__|SOPS_CLUSTER)\((?:[^()]|\([^()]*\))*\)")
-    written = {
-        (path.name, re.findall(r"(\w+)\s*\(", bounds.sub("", part))[0])
-        for path in module.KERNELS.glob("*.cu")
-        for part in path.read_text().split("__global__")[1:]
-    }
-    assert written == {family[:2] for family in kernels()}
+    assert written() == {family[:2] for family in kernels()}
 
 
 def test_an_error_is_seen() -> None:

@@ -24,7 +24,7 @@ from spectralops import _dispatch
 from spectralops._cuda import launch, module
 from spectralops._cuda.launch import Device, Kernel
 
-__all__ = ["BACKEND", "HostRunner", "Recorder", "available", "backend", "build"]
+__all__ = ["BACKEND", "HostRunner", "Recorder", "available", "backend", "build", "written"]
 
 BACKEND = "cuda-on-host"
 HEADER = Path(__file__).parent / "cuda_host.h"
@@ -177,6 +177,16 @@ def _by_address(x: Any) -> tuple[int, int, Any]:
     assert isinstance(x, np.generic), f"{x!r} is no array and no NumPy scalar"
     value = np.array([x])
     return value.itemsize, value.ctypes.data, value
+
+
+def written() -> set[tuple[str, str]]:
+    """Every kernel there is, by file and name."""
+    bounds = re.compile(r"(?:__launch_bounds__|SOPS_CLUSTER)\((?:[^()]|\([^()]*\))*\)")
+    return {
+        (path.name, re.findall(r"(\w+)\s*\(", bounds.sub("", part))[0])
+        for path in module.KERNELS.glob("*.cu")
+        for part in path.read_text().split("__global__")[1:]
+    }
 
 
 @contextmanager
