@@ -8,6 +8,7 @@ import cuda_on_host
 import numpy as np
 import pytest
 from cuda_on_host import BACKEND, HostRunner, Recorder, backend
+from support import random_array
 
 import spectralops as so
 from spectralops import _dispatch
@@ -40,22 +41,27 @@ def assert_same(call: Any, *templates: str) -> HostRunner:
 
 @on_host
 class TestMarches:
-    @pytest.mark.parametrize("bc", BOUNDARIES.values(), ids=BOUNDARIES)
-    def test_planes(self, rng, bc: Any) -> None:
-        u = rng.standard_normal((2, 37, 200)).astype(np.float32)
-        assert_same(lambda b: so.diffusion_step(u, 0.5, 0.02, 1.0, bc=bc, steps=7, backend=b), "march_plane")
+    @pytest.mark.parametrize(
+        ("bc", "dtype"),
+        [("periodic", "float32"), ("walls", "float16"), ("held", "bfloat16"), ("mixed", "float32")],
+    )
+    def test_planes(self, rng, bc: str, dtype: str) -> None:
+        u = random_array(rng, (2, 37, 200), dtype)
+        assert_same(
+            lambda b: so.diffusion_step(u, 0.5, 0.02, 1.0, bc=BOUNDARIES[bc], steps=7, backend=b), "march_plane"
+        )
 
-    @pytest.mark.parametrize("bc", ["periodic", "held"])
-    def test_planes_once(self, rng, bc: str) -> None:
-        u = rng.standard_normal((2, 37, 200)).astype(np.float32)
+    @pytest.mark.parametrize(("bc", "dtype"), [("periodic", "bfloat16"), ("held", "float32")])
+    def test_planes_once(self, rng, bc: str, dtype: str) -> None:
+        u = random_array(rng, (2, 37, 200), dtype)
         assert_same(
             lambda b: so.diffusion_step(u, 0.5, 0.02, 1.0, bc=BOUNDARIES[bc], steps=1, backend=b), "sweep_plane"
         )
 
     @pytest.mark.parametrize("size", [1, 2, 31, 77])
-    @pytest.mark.parametrize("bc", ["periodic", "walls"])
-    def test_columns_that_fill_no_vector(self, rng, size: int, bc: str) -> None:
-        u = rng.standard_normal((5, size))
+    @pytest.mark.parametrize(("bc", "dtype"), [("periodic", "float16"), ("walls", "float64")])
+    def test_columns_that_fill_no_vector(self, rng, size: int, bc: str, dtype: str) -> None:
+        u = random_array(rng, (5, size), dtype)
         for count in (1, 3):
             template = "march_plane" if count > 1 else "sweep_plane"
             assert_same(
@@ -70,9 +76,18 @@ class TestMarches:
     def test_many_passes_in_one_launch(self, rng) -> None:
         u = rng.standard_normal((40, 48)).astype(np.float32)
         runner = assert_same(
-            lambda b: so.diffusion_step(u, 0.5, 0.02, 1.0, bc=WALLS, steps=27, backend=b), "march_plane"
+            lambda b: so.diffusion_step(u, 0.5, 0.02, 1.0, bc=WALLS, steps=25, backend=b), "march_plane", "sweep_plane"
         )
-        assert [kernel.cooperative for kernel in runner.launched] == [True, False]  # 3 * 8 and 3 steps
+        assert [kernel.cooperative for kernel in runner.launched] == [True, False]  # 3 * 8 steps and one
+
+    def test_many_passes_between_fields_in_16_bits(self, rng) -> None:
+        u = random_array(rng, (40, 48), "bfloat16")
+        runner = assert_same(
+            lambda b: so.diffusion_step(u, 0.5, 0.02, 1.0, bc=WALLS, steps=33, backend=b), "march_plane", "sweep_plane"
+        )
+        ends = [kernel.name.partition(">, ")[2] for kernel in runner.launched]
+        assert ends == ["bfloat16_t, float>", "", "float, bfloat16_t>"]  # 8, 3 * 8 steps in one launch, one
+        assert [kernel.cooperative for kernel in runner.launched] == [False, True, False]
 
     def test_burgers_and_a_source(self, rng) -> None:
         u = rng.standard_normal((20, 36)).astype(np.float32)
@@ -116,16 +131,19 @@ class TestMarches:
     @pytest.mark.parametrize("bc", ["periodic", "walls", "held"])
     @pytest.mark.parametrize("count", [1, 20])
     def test_lines(self, rng, bc: str, count: int) -> None:
-        u = rng.standard_normal((3, 400)).astype(np.float32)
+        u = random_array(rng, (3, 400), "float32" if bc != "held" else "float16")
         side = BOUNDARIES[bc][:1]
         assert_same(
             lambda b: so.diffusion_step(u, 0.5, 0.02, 1.0, axes=-1, bc=side, steps=count, backend=b), "march_line"
         )
 
-    @pytest.mark.parametrize("dtype", ["float32", "float64"])
-    @pytest.mark.parametrize("count", [1, 2, 3, 4])
+    @pytest.mark.parametrize(
+        ("dtype", "count"),
+        [("float16", 1), ("bfloat16", 2), *(("float32", count) for count in (1, 2, 3, 4)),
+         *(("float64", count) for count in (1, 2, 3))],
+    )  # fmt: skip
     def test_volumes(self, rng, dtype: str, count: int) -> None:
-        u = rng.standard_normal((2, 7, 33, 68)).astype(dtype)
+        u = random_array(rng, (2, 7, 33, 68), dtype)
         bc = (*WALLS, HELD[0])
         assert_same(
             lambda b: so.diffusion_step(u, 0.5, 0.01, 1.0, axes=(1, 2, 3), bc=bc, steps=count, backend=b),
@@ -351,6 +369,38 @@ def on_device(function: Any, u: np.ndarray, *fields: np.ndarray, **options: Any)
     return function(cupy.asarray(u), *map(cupy.asarray, fields), **options).get()
 
 
+def terms_of(nu: Any, wind: Any, rate: Any) -> list[Any]:
+    return [so.Diffusion(nu), so.Advection((wind, 0.5), "weno5", "flux"), so.SelfAdvection(), so.Source(rate)]
+
+
+LOOSE = {"on_unstable": "ignore"}
+# Steps whose kernels read and write 16 bits: shapes of u and of coefficients, the call.
+NARROW: dict[str, tuple[tuple[tuple[int, ...], ...], Any]] = {
+    "lines": (((30, 1000),), lambda u, **tail: so.diffusion_step(u, 1.0, 0.1, 1.0, axes=-1, steps=3, **tail)),
+    "lines-often": (((3, 999),), lambda u, **tail: so.diffusion_step(u, 1.0, 0.1, 1.0, axes=-1, steps=50, **tail)),
+    "planes": (((3, 301, 512),), lambda u, **tail: so.diffusion_step(u, 1.0, 0.1, 1.0, bc=WALLS, **tail)),
+    "planes-held": (((3, 301, 511),), lambda u, **tail: so.diffusion_step(u, 1.0, 0.1, 1.0, bc=HELD, steps=9, **tail)),
+    "planes-often": (((300, 500),), lambda u, **tail: so.diffusion_step(u, 1.0, 0.1, 1.0, steps=100, **tail)),
+    "planes-twice": (((300, 500),), lambda u, **tail: so.diffusion_step(u, 1.0, 0.1, 1.0, steps=17, **tail)),
+    "volumes": (((40, 50, 136),), lambda u, **tail: so.diffusion_step(u, 1.0, 0.1, 1.0, axes=(0, 1, 2), **tail)),
+    "volumes-often": (
+        ((40, 50, 130),), lambda u, **tail: so.diffusion_step(u, 1.0, 0.1, 1.0, axes=(0, 1, 2), steps=9, **tail)
+    ),
+    "each-grid": (
+        ((5, 60, 70), (5, 1, 1)), lambda u, nu, **tail: so.diffusion_step(u, 1.0, 0.1, nu, bc=WALLS, steps=3, **tail)
+    ),
+    **{
+        integrator: (
+            ((60, 70), (60, 70), (60, 1), (70,)),
+            lambda u, *fields, integrator=integrator, count=count, **tail: so.pde_step(
+                u, 1.0, 0.05, terms_of(*fields), bc=HELD, integrator=integrator, steps=count, **LOOSE, **tail
+            ),
+        )
+        for integrator, count in (("euler", 3), ("rk2", 1), ("ssprk3", 20), ("rk4", 2))
+    },
+}  # fmt: skip
+
+
 def wave_error(make: Any, n: int, terms: Any, integrator: str, order: float) -> float:
     """Largest error of a wave that decays or travels for a time of 0.05, by steps whose own error does not show."""
     h = 2 * np.pi / n
@@ -397,6 +447,38 @@ class TestOnDevice:
             return so.diffusion_step(x, 0.5, 0.01, 1.0, bc=bc, axes=(0, 1, 2), steps=5, **tail)
 
         assert np.array_equal(bits(on_device(call, u)), bits(call(u, backend="numpy")))
+
+    @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+    @pytest.mark.parametrize("name", NARROW)
+    def test_16_bits_are_those_of_casts_before_and_after(self, rng, name: str, dtype: str) -> None:
+        torch = pytest.importorskip("torch")
+        shapes, call = NARROW[name]
+        wide = [torch.from_numpy(abs(random_array(rng, shape, dtype)).astype(np.float32)).cuda() for shape in shapes]
+        arrays = [x.to(getattr(torch, dtype)) for x in wide]
+        expected = call(*wide).to(arrays[0].dtype).view(torch.int16)
+        assert torch.equal(call(*arrays).view(torch.int16), expected)
+        out = torch.empty_like(arrays[0])
+        call(*arrays, out=out)
+        assert torch.equal(out.view(torch.int16), expected)
+        if dtype == "float16":
+            cupy = pytest.importorskip("cupy")
+            found = call(*map(cupy.asarray, arrays))
+            assert np.array_equal(bits(found.get()), expected.cpu().numpy().view(np.uint16))
+
+    def test_nothing_is_cast(self) -> None:
+        """One launch, and no memory besides the result's."""
+        torch = pytest.importorskip("torch")
+        u = torch.randn(64, 4096, device="cuda", dtype=torch.bfloat16)
+        plan = so.plan_diffusion_step(tuple(u.shape), "bfloat16", 1.0, 0.1, 1.0, steps=8, device="cuda")
+        out = plan(u)
+        torch.cuda.synchronize()
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA], acc_events=True) as profile:
+            before = torch.cuda.memory_allocated()
+            plan(u, out=out)
+            torch.cuda.synchronize()
+            assert torch.cuda.memory_allocated() == before
+        launched = [event for event in profile.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+        assert len(launched) <= 1
 
     def test_rows_beyond_2_to_the_31_elements(self) -> None:
         cupy = pytest.importorskip("cupy")
