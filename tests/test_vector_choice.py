@@ -175,19 +175,21 @@ def test_predicted_time_of_the_engine(lengths: tuple[int, ...], batch: int, halv
         (1009, 1, False, False),
         (1000, 1, False, True),
         (1000, 1, True, True),
-        (512, 1, True, False),
+        (512, 1, True, True),
         (900, 1, False, True),
         (900, 4, False, True),
-        (900, 5, False, False),
+        (900, 5, False, True),
+        (900, 6, False, False),
         (625, 1, False, True),
-        (300, 1, False, False),
+        (300, 1, False, True),
+        (360, 4, False, False),
         (961, 1, False, True),
         (422, 1, False, False),
         (250, 1, False, False),
     ],
 )
 def test_few_rows_are_spread_where_it_pays(n: int, batch: int, halved: bool, spread: bool) -> None:
-    """Eight lanes of 1000 complex points take 35 us; one row as an image of 25 x 40 takes 7, its call 8 more."""
+    """Eight lanes of 1000 complex points take 35 us; one row as an image of 25 x 40 takes 7, its call 3 more."""
     assert choice.is_spread(n, batch, 8, halved) is spread
 
 

@@ -36,7 +36,7 @@ DOUBLE_SCIPY, DOUBLE_ENGINE = 1.67, 1.85
 ALONE_REAL, ALONE_OTHER = 2.15, 1.47
 # A transform spread over the lanes, relative to an image of that size: its twiddle factors; and what such a call costs
 # more than one of rows.
-SPREAD, SPREAD_CALL = 1.45, 8e3
+SPREAD, SPREAD_CALL = 1.45, 3e3
 # Nanoseconds of a call on top.
 CALL_SCIPY, CALL_ENGINE = 60e3, 40e3
 # Numbers in the vectors of most CPUs.
