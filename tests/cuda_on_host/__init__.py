@@ -72,20 +72,39 @@ def _folder() -> Path:
     return folder
 
 
+def _hash(*parts: str) -> str:
+    return hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:32]
+
+
 def _compiled(source: str, flags: tuple[str, ...], name: str) -> Path:
     """The library made from a C++ source, built where no earlier run has."""
     parts = (source, *(path.read_text() for path in (HEADER, ENGINE)), *flags)
-    folder = _folder()
-    target = folder / f"{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:32]}.so"
+    target = _folder() / f"{_hash(*parts)}.so"
+    return target if target.exists() else _made(target, source, (f"-I{_parsed_header()}", *flags), name)
+
+
+def _made(target: Path, source: str, flags: tuple[str, ...], name: str) -> Path:
+    """What g++ makes of a source, put in its place when it is whole."""
+    with tempfile.TemporaryDirectory(dir=_folder()) as work:
+        path, built = Path(work) / "source.cpp", Path(work) / "built"
+        path.write_text(source)
+        done = subprocess.run(
+            ["g++", *flags, f"-I{HEADER.parent}", "-o", str(built), str(path)],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{name}\n{done.stderr[-4000:]}"
+        target.parent.mkdir(exist_ok=True)
+        return built.replace(target)
+
+
+@cache
+def _parsed_header() -> Path:
+    """Folder of the header as g++ has parsed it, which would take longer than many a kernel."""
+    folder = _folder() / _hash(HEADER.read_text(), *KERNEL_FLAGS)
+    target = folder / f"{HEADER.name}.gch"
     if not target.exists():
-        with tempfile.TemporaryDirectory(dir=folder) as work:
-            path, built = Path(work) / "source.cpp", Path(work) / "built.so"
-            path.write_text(source)
-            command = ["g++", f"-I{HEADER.parent}", "-o", str(built), str(path), *flags]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, f"{name}\n{done.stderr[-4000:]}"
-            built.replace(target)
-    return target
+        _made(target, HEADER.read_text(), (*KERNEL_FLAGS, "-w", "-x", "c++-header"), HEADER.name)
+    return folder
 
 
 @cache
