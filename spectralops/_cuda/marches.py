@@ -68,7 +68,7 @@ SHAPES = {
     (3, 8): (Shape(2, 1, 8, 12, 12, rows=2), Shape(2, 2, 16, 1, 1, ahead=2, rows=2)),
 }
 # Single steps by stepped axes where u or the result is stored in 16 bits.
-NARROW_SHAPES = {2: Shape(8, 1, 8, 1, 1, rows=2), 3: Shape(4, 1, 4, 6, 12, rows=2)}
+NARROW_SHAPES = {2: Shape(8, 1, 4, 1, 1, rows=2), 3: Shape(8, 1, 4, 4, 12, rows=2)}
 ALIGNMENT = 16
 SCHEDULERS = 4  # of a multiprocessor
 # Blocks that a multiprocessor surely holds at once.

@@ -146,10 +146,18 @@ SOPS_DEVICE void sweep_rows(const S* u, O* out, const Grid<T, 2>& p, const Value
   }
 }
 
+// Beside walls a warp needs more registers, which would keep warps away everywhere: there it may have no more than
+// elsewhere where these do, or takes a row at a time.
+template <typename T, int V, bool ALIGNED>
+SOPS_CONSTEXPR bool few_registers() {
+  return ALIGNED && V == 4 && sizeof(T) == 4;
+}
+
 template <typename T, int V, int WARPS, int R, bool ALIGNED, bool WALLS, class RULE, typename S = T, typename O = T>
-__global__ void __launch_bounds__(32 * WARPS) sweep_plane(const S* __restrict__ u, O* __restrict__ out, Grid<T, 2> p,
-                                                          Values<T, 2> values,
-                                                          const Values<T, 2>* __restrict__ table) {
+__global__ void __launch_bounds__(32 * WARPS, WALLS && few_registers<T, V, ALIGNED>() ? 64 / WARPS : 1)
+    sweep_plane(const S* __restrict__ u, O* __restrict__ out, Grid<T, 2> p, Values<T, 2> values,
+                const Values<T, 2>* __restrict__ table) {
+  constexpr int ROWS = few_registers<T, V, ALIGNED>() ? R : 1;
   const int warp = warp_of_block();
   for (index_t unit = blockIdx.x; unit < p.units; unit += gridDim.x) {
     const index_t band = unit / p.strips, strip = unit - band * p.strips;
@@ -161,10 +169,13 @@ __global__ void __launch_bounds__(32 * WARPS) sweep_plane(const S* __restrict__ 
     O* const to = out + grid * p.cells();
     const bool walls = WALLS && ((!p.wraps[0] && (first == 0 || first + R >= p.n[0])) ||
                                  (!p.wraps[1] && (strip == 0 || (strip + 1) * (32 * V) >= p.n[1])));
-    if (WALLS && walls)
-      sweep_rows<T, V, WARPS, R, ALIGNED, WALLS, RULE>(from, to, p, own, first, columns);
-    else
+    if (WALLS && walls) {
+#pragma unroll 1
+      for (int r = 0; r < R; r += ROWS)
+        sweep_rows<T, V, WARPS, ROWS, ALIGNED, WALLS, RULE>(from, to, p, own, first + r, columns);
+    } else {
       sweep_rows<T, V, WARPS, R, ALIGNED, false, RULE>(from, to, p, own, first, columns);
+    }
   }
 }
 
