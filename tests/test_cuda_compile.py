@@ -7,6 +7,7 @@ names compiles to nothing, so that the symbols are looked up in the machine code
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 from functools import cache
 
 import numpy as np
@@ -20,7 +21,7 @@ from spectralops import UnsupportedError
 from spectralops._cuda import channels, module
 from spectralops._cuda.geometry import SHARED_BYTES
 from spectralops._cuda.launch import Kernel
-from spectralops._dispatch import SUPPORT
+from spectralops._dispatch import STEPS, SUPPORT
 
 pytestmark = [
     pytest.mark.skipif(not nvrtc.available(), reason="NVRTC is not installed: pip install nvidia-cuda-nvrtc"),
@@ -52,6 +53,29 @@ GAUSSIAN = so.transfer.gaussian(1.0)
 WALLS = (so.Dirichlet(0.5), (so.Neumann(0.25), so.Hold()))
 
 
+def launch_cases(dtype: str, ops: Collection[str]) -> None:
+    """Conformance cases of these operators but those with functions of the caller's."""
+    for case in CASES:
+        variant = Variant(case, BACKEND, dtype)
+        if case.op not in ops or "reaction" in case.name or case.name.startswith("pointwise"):
+            continue
+        try:
+            case.call(variant.function(), variant.arrays(), backend=BACKEND)
+        except (UnsupportedError, ValueError, TypeError):  # not covered by kernels, or no case for real x
+            continue
+
+
+def launch_steps(dtype: str) -> None:
+    """Steps of shapes that the cases lack."""
+    for shape, bc in (((64, 64), so.Periodic()), ((64, 64), WALLS), ((8, 64, 64), so.Periodic())):
+        u = np.zeros(shape, dtype)
+        axes = tuple(range(len(shape)))
+        for steps in (1, 64):
+            so.diffusion_step(u, 1.0, 0.1, 1.0, bc=bc, axes=axes, steps=steps, backend=BACKEND)
+        if len(shape) == 2:
+            so.diffuse_convect_step(u, 1.0, 0.1, 1.0, bc=bc, steps=64, on_unstable="ignore", backend=BACKEND)
+
+
 @cache
 def kernels() -> dict[tuple[str, str, str], tuple[Kernel, ...]]:
     """Kernels by file, template and type: of the conformance cases, and of shapes that they lack."""
@@ -59,21 +83,11 @@ def kernels() -> dict[tuple[str, str, str], tuple[Kernel, ...]]:
     for dtype, real in REALS.items():
         recorder = Recorder()
         with backend(recorder):
-            for case in CASES:
-                variant = Variant(case, BACKEND, dtype)
-                if (case.op, BACKEND) not in SUPPORT or "reaction" in case.name or case.name.startswith("pointwise"):
-                    continue
-                try:
-                    case.call(variant.function(), variant.arrays(), backend=BACKEND)
-                except (UnsupportedError, ValueError, TypeError):  # not covered by kernels, or no case for real x
-                    continue
-            for shape, bc in (((64, 64), so.Periodic()), ((64, 64), WALLS), ((8, 64, 64), so.Periodic())):
-                u = np.zeros(shape, dtype)
-                axes = tuple(range(len(shape)))
-                for steps in (1, 64):
-                    so.diffusion_step(u, 1.0, 0.1, 1.0, bc=bc, axes=axes, steps=steps, backend=BACKEND)
-                if len(shape) == 2:
-                    so.diffuse_convect_step(u, 1.0, 0.1, 1.0, bc=bc, steps=64, on_unstable="ignore", backend=BACKEND)
+            launch_cases(dtype, {op for op, name in SUPPORT if name == BACKEND})
+            launch_steps(dtype)
+            if dtype == "float32":  # whose arithmetic fields in 16 bits share
+                launch_cases("float16", STEPS)
+                launch_steps("float16")
             for shape in ((64, 64), (2, 32, 32)):  # images that share a block with their spectrum
                 field = np.zeros(shape, dtype)
                 so.spectral_filter(field, GAUSSIAN, axes=tuple(range(field.ndim)), backend=BACKEND)
