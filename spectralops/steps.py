@@ -14,7 +14,8 @@ bit for bit. Arguments that the three operators share:
 * A dt beyond the stability bound of the scheme is an error while coefficients are numbers (and for the largest
   value of a `nu` in host memory); `on_unstable` makes it a warning, or nothing. What depends on the values of other
   arrays is not looked at here: see :func:`spectralops.stable_dt`.
-* float16 and bfloat16 are stored; all steps of a call compute in float32 and round once. Integers become float64.
+* float16 and bfloat16 are stored, of u and of coefficients; all steps of a call, and their stages, compute in float32,
+  and only the result is rounded. Integers become float64.
 """
 
 from __future__ import annotations
