@@ -67,6 +67,10 @@ CASES = [
     Case("diffusion 512³ 3d", (512, 512, 512), DIFFUSION, 1, goal=275),
     Case("diffusion 512³ 3d", (512, 512, 512), DIFFUSION, 4, goal=150),
     Case("diffusion 8192² walls f64", (8192, 8192), DIFFUSION, 16, "float64"),
+    Case("diffusion 8192² f16", (8192, 8192), DIFFUSION, 1, "float16"),
+    Case("diffusion 8192² f16", (8192, 8192), DIFFUSION, 16, "float16"),
+    Case("diffusion 64×512² f16", (64, 512, 512), DIFFUSION, 1, "float16"),
+    Case("diffusion 512³ 3d f16", (512, 512, 512), DIFFUSION, 1, "float16"),
 ]
 
 
@@ -131,7 +135,8 @@ def main() -> None:
         if arguments.only not in case.name:
             continue
         check(case)
-        u = cupy.random.standard_normal(case.shape, dtype=case.dtype) * 0.1
+        drawn = "float32" if case.dtype == "float16" else case.dtype
+        u = (cupy.random.standard_normal(case.shape, dtype=drawn) * 0.1).astype(case.dtype)
         out = cupy.empty_like(u)
         times = microseconds(lambda u=u, out=out, case=case: case.call(u, out=out))
         median = statistics.median(times) / case.steps
