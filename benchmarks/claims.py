@@ -87,7 +87,8 @@ def judge(
     On a `shared` machine processor time is compared, of single threads alone.
     """
     setup, errors = checked(claim.case)
-    ratios = [ratio for ratio in claim.ratios if not shared or setup.contestants[ratio.ours].threads == 1]
+    possible = [ratio for ratio in claim.ratios if ratio.ours in setup.contestants]
+    ratios = [ratio for ratio in possible if not shared or setup.contestants[ratio.ours].threads == 1]
     wanted = {name for ratio in ratios for name in (ratio.ours, *ratio.against)} & set(setup.contestants)
     chosen = {name: setup.contestants[name] for name in setup.contestants if name in wanted}
     times = measure(chosen, rounds, seconds, time.process_time if shared else time.perf_counter)

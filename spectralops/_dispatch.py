@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BACKENDS", "SUPPORT", "Plan", "Support",
-    "algorithm", "execute", "observe", "passed", "passed_over", "run", "select", "settled",
+    "algorithm", "execute", "observe", "observed", "passed", "passed_over", "run", "select", "settled",
 ]  # fmt: skip
 
 # Device kind of each backend, the preferred ones first.
@@ -254,6 +254,11 @@ def observe(observer: Callable[[Any, tuple[Any, ...], Any], None]) -> Iterator[N
         yield
     finally:
         _observer.reset(token)
+
+
+def observed() -> bool:
+    """Whether executions are reported in this context."""
+    return _observer.get() is not None
 
 
 def passed(plan: Plan) -> tuple[list[str], str]:

@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import spectralops as so  # noqa: E402
+from spectralops import _dispatch  # noqa: E402
 from spectralops import torch as st  # noqa: E402
 
 # PyTorch's own forward mode still uses its deprecated compiler.
@@ -229,6 +230,36 @@ def test_torch_gradient_of_one_input_only() -> None:
     (got,) = torch.autograd.grad(st.spectral_filter(x, h.detach()).square().sum(), x)
     (expected,) = torch.autograd.grad(plain_filter(x, h.detach(), (-2, -1)).square().sum(), x)
     torch.testing.assert_close(got, expected)
+
+
+@pytest.mark.parametrize("depthwise", [False, True], ids=["dense", "depthwise"])
+@pytest.mark.parametrize("axes", [(-2, -1), (-1, -2)], ids=["in order", "turned"])
+def test_torch_gradients_of_a_layer_share_the_transform_of_the_incoming_one(depthwise, axes, monkeypatch) -> None:
+    """With the bits of either by itself, and only where nothing is recorded or observed."""
+    engine = pytest.importorskip("spectralops._cpu.spectral_conv")
+    x = make(2, 3, 6, 8, dtype=torch.float32)
+    weight = make(3, *(() if depthwise else (3,)), 4, 3, dtype=torch.complex64)
+    together: list[Any] = []
+    both = engine.gradients
+    monkeypatch.setattr(engine, "gradients", lambda *a, **options: [together.append(a), both(*a, **options)])
+
+    g = torch.linspace(-1, 1, 2 * 3 * 6 * 8).reshape(2, 3, 6, 8)
+
+    def gradients(**options: Any) -> Any:
+        y = st.spectral_conv(x, weight, axes=axes, depthwise=depthwise)
+        return torch.autograd.grad(y, (x, weight), g, **options)
+
+    found, plain = gradients(), (x.detach(), weight.detach())
+    assert len(together) == 1
+    plan = so.plan_spectral_conv(x.shape, x.dtype, plain[1], axes=axes, depthwise=depthwise)
+    assert torch.equal(found[0], plan.adjoint()(g, plain[1]))
+    assert torch.equal(found[1], so.spectral_conv_weight_gradient(plain[0], g, (4, 3), axes=axes, depthwise=depthwise))
+    assert all(torch.equal(*pair) for pair in zip(found, gradients(create_graph=True), strict=True))
+    with _dispatch.observe(lambda *_: None):
+        assert all(torch.equal(*pair) for pair in zip(found, gradients(), strict=True))
+    monkeypatch.setenv("SPECTRALOPS_NUMBA", "0")
+    torch.testing.assert_close(gradients(), found)
+    assert len(together) == 1
 
 
 def test_torch_half_precision_fields_keep_float32_weights() -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from spectralops._plans.spectral_conv import SpectralConvPlan
     from spectralops._plans.spectral_conv_gradient import SpectralConvWeightGradientPlan
 
-__all__ = ["algorithm", "spectral_conv", "spectral_conv_weight_gradient"]
+__all__ = ["algorithm", "gradients", "keeping", "spectral_conv", "spectral_conv_weight_gradient"]
 
 Array = np.ndarray[Any, Any]
 AnyPlan = Any
@@ -40,17 +40,63 @@ def spectral_conv(plan: SpectralConvPlan, x: Array, weight: Array, *, out: Array
     layer = None if unavailable() else _convolved(plan)
     if layer is None:
         by_scipy.spectral_conv(plan, x, weight, out=out, workers=workers)
-        return
+    else:
+        _convolve(plan, layer, x, weight, out, workers, False)
+
+
+def keeping(plan: SpectralConvPlan, x: Array, weight: Array, *, out: Array, workers: int) -> Array | None:
+    """Run the plan and give the modes of x, as bytes, to keep for :func:`gradients`.
+
+    None, and nothing is done, where the engine does not take it.
+    """
+    layer = None if unavailable() or not x.size or not out.size else _convolved(plan)
+    return None if layer is None else _convolve(plan, layer, x, weight, out, workers, True)
+
+
+def gradients(
+    plan: SpectralConvPlan,
+    product: SpectralConvWeightGradientPlan,
+    kept: Array,
+    weight: Array,
+    gradient: Array,
+    *,
+    out: Array,
+    weight_out: Array,
+    workers: int,
+) -> None:
+    """Both gradients of what :func:`keeping` ran: `plan` is its adjoint, `product` that of the weight's gradient."""
+    from spectralops._cpu.vector import channels
+
+    adjoint, multiplied = _convolved(plan), _multiplied(product)
+    assert adjoint is not None, "the engine took the convolution, of the same grids"
+    assert multiplied is not None, "for the same reason"
+    target = _fields(out, plan.axes)
+    result = target if target.flags.c_contiguous else np.empty(target.shape, out.dtype)
+    incoming = _contiguous(_fields(gradient, plan.axes))
+    weights = _turned(plan, weight, adjoint)
+    channels.gradients(adjoint, multiplied, kept, weights, incoming, result, weight_out, workers)
+    if result is not target:
+        target[...] = result
+
+
+def _convolve(
+    plan: SpectralConvPlan, layer: Layer, x: Array, weight: Array, out: Array, workers: int, keep: bool
+) -> Array | None:
     from spectralops._cpu.vector.channels import convolve
 
     target = _fields(out, plan.axes)
     result = target if target.flags.c_contiguous else np.empty(target.shape, out.dtype)
-    weights = _weights(weight, len(plan.axes), layer.dtype)
-    if plan.transposed and not plan.depthwise:
-        weights = weights.swapaxes(0, 1)
-    convolve(layer, _contiguous(_fields(x, plan.axes)), weights, result, plan.transposed, workers)
+    fields, weights = _contiguous(_fields(x, plan.axes)), _turned(plan, weight, layer)
+    kept = convolve(layer, fields, weights, result, plan.transposed, workers, keep)
     if result is not target:
         target[...] = result
+    return kept
+
+
+def _turned(plan: SpectralConvPlan, weight: Array, layer: Layer) -> Array:
+    """The weights as the engine reads them, from the channels that are read to those that are written."""
+    weights = _weights(weight, len(plan.axes), layer.dtype)
+    return weights.swapaxes(0, 1) if plan.transposed and not plan.depthwise else weights
 
 
 def spectral_conv_weight_gradient(

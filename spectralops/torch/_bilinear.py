@@ -15,6 +15,7 @@ options by a string, since its arguments must be plain values.
 from __future__ import annotations
 
 import ast
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -25,7 +26,7 @@ from torch import Tensor
 
 from spectralops import _dispatch
 from spectralops._arrays import ArraySpec, Home, dtype_name
-from spectralops.torch._tensors import constant, fixed
+from spectralops.torch._tensors import constant, fixed, recorded, transformed
 
 __all__ = ["ADJOINT", "FORWARD", "WEIGHT", "Call", "Family", "apply", "compute"]
 
@@ -52,6 +53,14 @@ class Family(ABC):
     @abstractmethod
     def weight(self, plan: Any, x: Tensor, y: Tensor, w: ArraySpec) -> Tensor:
         """C(x, y), where `plan` is the plan of A."""
+
+    def keeping(self, plan: Any, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor] | None:
+        """A(x, w) and what :meth:`gradients` wants to be kept of it; None where it would keep nothing."""
+        return None
+
+    def gradients(self, plan: Any, kept: Tensor, x: Tensor, w: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """B(y, w) and C(x, y) together, not recorded."""
+        raise NotImplementedError
 
     def fold(self, call: Call, a: Tensor, b: Tensor, shape: Sequence[int]) -> Tensor:
         """A or B for an `a` with one more leading axis, one for each of its entries."""
@@ -117,17 +126,49 @@ def _companions(
     return first, run(call.to(WEIGHT), *pair, b.shape, b.dtype) if needs[1] else None
 
 
+NOTHING = (None, None)
+
+
+class _Kept(threading.local):
+    """What a node keeps and its plan, from its forward pass to where its context is there."""
+
+    of: Sequence[Any] = NOTHING
+
+
+_kept = _Kept()
+
+
+def _keeping(call: Call, a: Tensor, b: Tensor, shape: Sequence[int]) -> tuple[Tensor, Tensor, Any] | None:
+    """A(a, b), what the family keeps, and the plan."""
+    if not (_is_plain(a) and _is_plain(b)) or transformed() or _dispatch.observed():
+        return None
+    plan, _ = _found(call, (a.shape, a.dtype), (b.shape, b.dtype), a.device, tuple(shape), a.dtype)
+    found = _families[call.family].keeping(plan, a, b)
+    return None if found is None else (*found, plan)
+
+
+def _is_plain(x: Tensor) -> bool:
+    """Whether this is an array on the host and nothing else."""
+    if type(x) not in (Tensor, torch.nn.Parameter) or torch._C._functorch.is_legacy_batchedtensor(x):
+        return False
+    return x.device.type == "cpu" and x.layout is torch.strided
+
+
 class _Bilinear(torch.autograd.Function):
     @staticmethod
     def forward(call: Call, a: Tensor, b: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         if any(map(torch._C._functorch.is_legacy_batchedtensor, (a, b))):  # is_grads_batched: PyTorch loops over it
             return _run_operator(call, a, b, shape, dtype)
+        if call.which == FORWARD and a.requires_grad and b.requires_grad and (found := _keeping(call, a, b, shape)):
+            result, *_kept.of = found
+            return result
         return compute(call, a, b, shape, dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         ctx.call, a, b, ctx.shape, ctx.dtype = inputs
-        ctx.save_for_backward(a, b)
+        (kept, ctx.plan), _kept.of = _kept.of, NOTHING
+        ctx.save_for_backward(a, b, kept)
         ctx.save_for_forward(a, b)
         ctx.set_materialize_grads(False)
 
@@ -135,8 +176,10 @@ class _Bilinear(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor | None) -> tuple[Tensor | None, ...]:
         if g is None:
             return (None,) * 5
-        a, b = ctx.saved_tensors
+        a, b, kept = ctx.saved_tensors
         needs = ctx.needs_input_grad[1:3]
+        if kept is not None and all(needs) and not recorded(a, b, g) and g.dtype == ctx.dtype and _is_plain(g):
+            return None, *_families[ctx.call.family].gradients(ctx.plan, kept, a, b, g), None, None
         return None, *_companions(_record, ctx.call, a, b, g, needs), None, None
 
     @staticmethod

@@ -8,16 +8,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from spectralops import _checks, spectral, spectral_gradients
-from spectralops._arrays import ArraySpec
+from spectralops import _arrays, _checks, spectral, spectral_gradients
+from spectralops._arrays import ArraySpec, Home, dtype_name
 from spectralops._plans.memo import memoised
 from spectralops._plans.spectral_conv import SpectralConvPlan
 from spectralops.torch._bilinear import FORWARD, Call, Family, apply
-from spectralops.torch._tensors import floating, planned, precision, recorded, straight, tensor
+from spectralops.torch._tensors import floating, planned, precision, recorded, spec_of, straight, tensor
 
 __all__ = ["spectral_conv"]
 
 OP = "spectral_conv"
+HOST = Home("torch", "cpu")
 
 
 class SpectralConvolution(Family):
@@ -32,11 +33,39 @@ class SpectralConvolution(Family):
             device=device,
         )  # fmt: skip
 
+    def keeping(self, plan: SpectralConvPlan, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor] | None:
+        if plan.backend != "cpu" or plan.out_dtype != plan.compute_dtype:
+            return None
+        from spectralops._cpu import spectral_conv as engine  # which loads SciPy
+
+        y = _arrays.empty(plan.out_shape, plan.out_dtype, HOST)
+        kept = engine.keeping(plan, *_adopted(plan, x, w), out=y, workers=1)
+        return None if kept is None else (_arrays.give_back(y, plan.out_dtype, HOST), torch.from_numpy(kept))
+
+    def gradients(self, plan: SpectralConvPlan, kept: Tensor, x: Tensor, w: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        from spectralops._cpu import spectral_conv as engine
+
+        adjoint = plan.adjoint()
+        product = spectral_gradients.plan_spectral_conv_weight_gradient(
+            x.shape, dtype_name(x.dtype), spec_of(y), plan.modes, depthwise=plan.depthwise, axes=plan.axes
+        )
+        first = _arrays.empty(plan.in_shape, plan.out_dtype, HOST)
+        second = _arrays.empty(product.out_shape, product.out_dtype, HOST)
+        incoming, weight = _adopted(adjoint, y, w)
+        engine.gradients(adjoint, product, kept.numpy(), weight, incoming, out=first, weight_out=second, workers=1)
+        of_weight = _arrays.give_back(second, product.out_dtype, HOST)
+        of_x = _arrays.give_back(first, plan.out_dtype, HOST)
+        return of_x, of_weight if w.is_complex() else torch.view_as_real(of_weight)
+
     def weight(self, plan: SpectralConvPlan, x: Tensor, y: Tensor, w: ArraySpec) -> Tensor:
         gradient = straight(_plan_weight_gradient, (x, y), plan.modes, plan.depthwise, plan.axes)
         assert gradient is not None, "the fields of a convolution have a weight gradient"
         wanted = getattr(torch, w.dtype)
         return (gradient if wanted.is_complex else torch.view_as_real(gradient)).to(wanted)
+
+
+def _adopted(plan: SpectralConvPlan, *tensors: Tensor) -> list[Any]:
+    return [_arrays.adopt(x, each.compute, HOST) for each, x in zip(plan.operands, tensors, strict=True)]
 
 
 @planned

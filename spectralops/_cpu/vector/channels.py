@@ -16,7 +16,7 @@ from spectralops._cpu.vector import host, kernels, workspace
 from spectralops._cpu.vector import truncation_fields as f
 from spectralops._cpu.vector.truncation import Grid, Stage, stage
 
-__all__ = ["Layer", "convolve", "weight_gradient"]
+__all__ = ["Layer", "convolve", "gradients", "weight_gradient"]
 
 Array = np.ndarray[Any, Any]
 
@@ -84,17 +84,50 @@ class Program(NamedTuple):
     begin: int
 
 
-def convolve(layer: Layer, x: Array, weight: Array, out: Array, conjugated: bool, workers: int) -> None:
-    """Convolve x with the weight, (channels in, channels out, modes) or (channels, modes), or its conjugate."""
-    item = weight.itemsize // 2
-    strides = tuple([stride // item for stride in weight.strides[: 1 if layer.depthwise else 2]])
-    forward, mix, inverse, size, begin = _convolution(layer, strides, conjugated)
-    memory = workspace.take(size)
-    modes, mixed = memory.address, memory.address + begin
+def convolve(
+    layer: Layer, x: Array, weight: Array, out: Array, conjugated: bool, workers: int, keep: bool = False
+) -> Array | None:
+    """Convolve x with the weight, (channels in, channels out, modes) or (channels, modes), or its conjugate.
+
+    Where asked to keep them, the modes of x are returned, as bytes.
+    """
+    forward, mix, inverse, size, begin = _convolution(layer, _strides(layer, weight), conjugated)
+    kept, memory = workspace.new(begin) if keep else None, workspace.take(size)
+    modes, mixed = memory.address if kept is None else kept.address, memory.address + begin
     forward.run((x.ctypes.data, modes), workers)
     mix.run((modes, weight.ctypes.data, mixed), workers)
     inverse.run((mixed, out.ctypes.data), workers)
     workspace.give_back(memory)
+    return None if kept is None else kept.owner[kept.address - kept.owner.ctypes.data :][:begin]
+
+
+def gradients(
+    adjoint: Layer,
+    product: Layer,
+    modes: Array,
+    weight: Array,
+    gradient: Array,
+    out: Array,
+    weight_out: Array,
+    workers: int,
+) -> None:
+    """Both gradients of a convolution, of x to `out` and of the weight, from one transform of the incoming gradient.
+
+    `modes` are those of x, as they were kept; the layers are those of either gradient by itself.
+    """
+    forward, mix, inverse, size, begin = _convolution(adjoint, _strides(adjoint, weight), True)
+    memory = workspace.take(size)
+    incoming, mixed = memory.address, memory.address + begin
+    forward.run((gradient.ctypes.data, incoming), workers)
+    _gradient(product).third.run((modes.ctypes.data, incoming, weight_out.ctypes.data), workers)
+    mix.run((incoming, weight.ctypes.data, mixed), workers)
+    inverse.run((mixed, out.ctypes.data), workers)
+    workspace.give_back(memory)
+
+
+def _strides(layer: Layer, weight: Array) -> tuple[int, ...]:
+    item = weight.itemsize // 2
+    return tuple([stride // item for stride in weight.strides[: 1 if layer.depthwise else 2]])
 
 
 def weight_gradient(layer: Layer, x: Array, gradient: Array, out: Array, workers: int) -> None:
