@@ -99,13 +99,12 @@ class TestMarches:
 
         assert_same(call, "march_plane")
 
-    @pytest.mark.parametrize("scheme", ["upwind", "central"])
-    def test_winds(self, rng, scheme: str) -> None:
+    def test_winds(self, rng) -> None:
         u = rng.standard_normal((20, 36)).astype(np.float32)
 
         def call(b: str) -> np.ndarray:
             return so.diffuse_convect_step(
-                u, 0.5, 0.02, 1.0, velocity=(1.0, -2.0), scheme=scheme, steps=4, on_unstable="ignore", backend=b
+                u, 0.5, 0.02, 1.0, velocity=(1.0, -2.0), scheme="upwind", steps=4, on_unstable="ignore", backend=b
             )
 
         assert_same(call, "march_plane")
@@ -153,8 +152,8 @@ class TestMarches:
 
     @pytest.mark.parametrize(
         ("shape", "nu_shape", "count"),
-        [((5, 9, 12), (5, 1, 1), 1), ((2, 3, 9, 12), (2, 1, 1, 1), 11), ((2, 3, 9, 12), (3, 1, 1), 40)],
-        ids=["one-step", "first-axis", "one-launch"],
+        [((5, 9, 12), (5, 1, 1), 1), ((2, 3, 9, 12), (3, 1, 1), 40)],
+        ids=["one-step", "one-launch"],
     )
     def test_coefficients_of_each_grid(self, rng, shape: Any, nu_shape: Any, count: int) -> None:
         u = rng.standard_normal(shape).astype(np.float32)
@@ -166,15 +165,13 @@ class TestMarches:
         assert np.array_equal(bits(found), bits(expected))
         assert {kernel.name.partition("<")[0] for kernel in runner.launched} == {"form_values", template}
 
-    @pytest.mark.parametrize("axes", [(1,), (1, 2, 3)], ids=["lines", "volumes"])
-    def test_winds_of_each_grid(self, rng, axes: tuple[int, ...]) -> None:
-        u = rng.standard_normal((3, 7, 6, 8)[: 1 + len(axes)])
-        winds = tuple(0.1 + rng.random((3, *(1,) * len(axes))) for _ in axes)
-        nu = 0.2 + rng.random((3, *(1,) * len(axes)))
+    def test_winds_of_each_grid(self, rng) -> None:
+        u = rng.standard_normal((3, 7, 6, 8))
+        nu, *winds = (0.2 + rng.random((3, 1, 1, 1)) for _ in range(4))
 
         def call(b: str) -> np.ndarray:
-            terms = [so.Diffusion(nu), so.Diffusion(0.1), so.Advection(winds, "central")]
-            return so.pde_step(u, 0.7, 0.05, terms, axes=axes, steps=3, on_unstable="ignore", backend=b)
+            terms = [so.Diffusion(nu), so.Diffusion(0.1), so.Advection(tuple(winds), "central")]
+            return so.pde_step(u, 0.7, 0.05, terms, axes=(1, 2, 3), steps=3, on_unstable="ignore", backend=b)
 
         expected = call("numpy")
         with backend():
