@@ -66,7 +66,7 @@ def room(path: Path) -> str:
 
 
 def imports(path: Path, at_module_level: bool = False, for_types: bool = False) -> set[str]:
-    """Dotted names that a module imports: on request not inside functions, and also in TYPE_CHECKING blocks."""
+    """Dotted names that a module imports, be it by a function: on request not inside functions, and also for types."""
     tree = ast.parse(path.read_text())
     skipped = {
         id(node)
@@ -84,6 +84,8 @@ def imports(path: Path, at_module_level: bool = False, for_types: bool = False) 
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            names |= {str(text.value) for text in node.args if isinstance(text, ast.Constant)}
     return names
 
 
@@ -100,6 +102,7 @@ def test_layers(path: Path) -> None:
 # Public modules that build on another public module, or that have several parts.
 SIBLINGS = {
     "transfer": {"transfer"},
+    "compilation": {"_cpu"},
     "solve": {"_stepper", "_storage"},
     "_storage": {"_stepper"},
     "diagnostics": {"budgets", "debugging", "spectrum"},

@@ -21,11 +21,18 @@ from spectralops._cuda.stages import C_NAMES, Layout, Stages, in_memory
 if TYPE_CHECKING:
     from spectralops._plans.steps import StepPlan
 
-__all__ = ["algorithm", "convection_step", "diffuse_convect_step", "diffusion_step", "pde_step", "prepared"]
+__all__ = ["algorithm", "convection_step", "diffuse_convect_step", "diffusion_step", "pde_step", "prepared", "refusal"]
 
 # Plans whose kernels and values are kept ready.
 CAPACITY = 256
 _prepared: OrderedDict[Any, Integration | March] = OrderedDict()
+
+
+def refusal(plan: StepPlan) -> str:
+    """Why no kernel runs a step, in words; empty where one does."""
+    if plan.method != "stencil":
+        return "the spectral method is no stencil"
+    return "a function of the caller's is no kernel" if plan.update.pointwise else ""
 
 
 def algorithm(plan: StepPlan) -> str:

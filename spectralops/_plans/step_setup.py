@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from spectralops._plans import spectral_steps, stability, step_kernels
+from spectralops import _dispatch
+from spectralops._plans import spectral_steps, stability
 from spectralops._plans.geometry import Geometry
 from spectralops._plans.steps import StepPlan, build
 from spectralops._plans.terms import Advection, Diffusion, Field, Term
@@ -85,14 +86,10 @@ class Setup:
         """The plan, for the plain backend where no kernel runs it and the caller did not ask for one."""
         method = spectral_steps.choose(self.geometry, self.terms, self.integrator, steps, self.method, self.backend)
         plan = build(self.geometry, self.terms, self.integrator, dt, steps, method, stable_dt)
-        reason = ""
-        if plan.backend == "cpu":
-            reason = step_kernels.refusal(plan)
-        elif plan.backend == "cuda":
-            reason = step_kernels.device_refusal(plan.update, plan.method)
+        reason = _dispatch.refusal(plan)
         if reason and method == "spectral" and self.method == "auto" and self.backend == "cpu":
             plan = build(self.geometry, self.terms, self.integrator, dt, steps, "stencil", stable_dt)
-            reason = step_kernels.refusal(plan)
+            reason = _dispatch.refusal(plan)
         if not reason:
             return plan
         plain = PLAIN[plan.backend]
