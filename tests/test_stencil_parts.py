@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +84,8 @@ def test_tall_tiles_take_turns_in_what_the_cache_holds() -> None:
     assert (one.records[0][:, Record.STAGE] == -2).any()
     (taller,) = tiles.passes(frame((1, 5000, 256), (False, False, True)), 32, 1)
     assert len(taller.items) == -(-5000 // max(tiles.TALL_REACHES * 32, tiles.TALL_ROWS)) == 3
+    (deep,) = tiles.passes(frame((1, 2000, 1024), (False, True, True)), 32, 1)
+    assert deep.layout == tiles.Layout.of_tile((1, 2 * (32 + tiles.BLOCK_ROWS[2]), 576), (0, 1, 1), 4)
     (single,) = tiles.passes(frame((1, 2000, 256), (False, True, True)), 1, 1)
     assert len(single.items) == -(-2000 // (tiles.TILE_BYTES // (256 * 8)))
     (wide,) = tiles.passes(frame((1, 64, 4096), (False, True, True)), 1, 1)
@@ -331,6 +334,9 @@ def test_a_mask_closes_the_faces_that_something_flows_through() -> None:
     assert (one.mask, one.closed, one.scratch) == (2, (1,), 3)
     assert both.closed == (1, 2)
     assert none.closed == ()
+    assert none.restored
+    assert not program().restored
+    assert not replace(none, pointwise=1).restored
     assert (program().closed, program().scratch) == ((), 2)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from spectralops._cpu.stencil.emit import Emitter, Tables, Value
 from spectralops._cpu.stencil.formula import Cell, Formula
-from spectralops._cpu.stencil.layout import Job
+from spectralops._cpu.stencil.layout import INSIDE, Job
 from spectralops._cpu.stencil.program import Program
 
 __all__ = ["emit_program"]
@@ -77,6 +77,8 @@ class _Rows:
         self.stage = stage
         self.pitch, self.plane_pitch = job[Job.PITCH], job[Job.PLANE_PITCH]
         self.numbers = [e.everywhere(coefficients, slot) for slot in range(program.numbers)]
+        # Not a constant: LLVM would make three instructions of each selection that has it, instead of two.
+        self.zero = e.everywhere(coefficients, program.numbers)
         size = job[Job.SIZE]
         self.source = source
         # u at the beginning of the step, and the sum of increments.
@@ -100,6 +102,7 @@ class _Rows:
             lambda cell: e.load_bits(self.mask, at(cell)),
             lambda mean, face: e.load(self.means[mean], at(face)),
             lambda place, cell: e.load(self.fields[program.fields + place], at(cell)),
+            self.zero,
         )
 
     def carried(self, first: Value, k: Value, some: int) -> tuple[list[Any], list[Value]]:
@@ -117,8 +120,8 @@ class _Rows:
         for row in range(some):
             cell = (0, row, 0)
             value, total = self._combined(formula, cell, at(cell))
-            if program.masked:
-                value = e.chosen(formula.inside(cell), 0, value, formula.u(cell))
+            if program.masked and not program.restored:
+                value = e.chosen(formula.inside(cell), INSIDE, value, formula.u(cell))
             results.append(value)
             if total is not None:
                 sums.append((at(cell), total))

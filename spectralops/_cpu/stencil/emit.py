@@ -206,10 +206,15 @@ class Emitter:
         zeros = ir.Constant(ir.VectorType(INT32, kind.count), [0] * kind.count)
         return self.builder.shuffle_vector(first, empty, zeros)
 
-    def shifted(self, before: Value, values: Value) -> Value:
-        """The lanes of `values` moved up by one, the last lane of `before` in the first."""
-        order = ir.Constant(ir.VectorType(INT32, self.lanes), [self.lanes - 1 + k for k in range(self.lanes)])
-        return self._value(self.builder.shuffle_vector(before.ir, values.ir, order))
+    def turned(self, values: Value) -> Value:
+        """The lanes moved up by one, the last one first."""
+        order = ir.Constant(ir.VectorType(INT32, self.lanes), [(k - 1) % self.lanes for k in range(self.lanes)])
+        return self._value(self.builder.shuffle_vector(values.ir, ir.Constant(self.vector, ir.Undefined), order))
+
+    def begun(self, first: Value, values: Value) -> Value:
+        """`values` with the first lane of `first`."""
+        order = ir.Constant(ir.VectorType(INT32, self.lanes), [self.lanes, *range(1, self.lanes)])
+        return self._value(self.builder.shuffle_vector(values.ir, first.ir, order))
 
     # Memory.
 
@@ -263,21 +268,36 @@ class Emitter:
         bits = self.builder.icmp_unsigned("!=", raw, ir.Constant(kind, [0] * self.lanes))
         return self._value(self.builder.bitcast(self.builder.sext(bits, self.bits), self.vector))
 
-    def with_bit(self, bits: Value, others: Value, place: int) -> Value:
-        """Numbers of the bits, that at a place from the top set where the top bits of both are, cleared elsewhere."""
-        top = 8 * self.bytes - 1
-        bit, rest = (
-            ir.Constant(self.bits, [number] * self.lanes) for number in (1 << top - place, ~(1 << top - place))
-        )
-        both = self.builder.lshr(self.builder.and_(bits.ir, others.ir), ir.Constant(self.bits, [place] * self.lanes))
-        kept = self.builder.and_(bits.ir, rest)
-        return self._value(self.builder.bitcast(self.builder.or_(kept, self.builder.and_(both, bit)), self.vector))
+    def with_bit(self, bits: Value, others: Value, place: Value, inside: int) -> Value:
+        """Numbers of the bits, that at a place from the top set where those at `inside` are in both, else cleared."""
+        b, element = self.builder, self.bits.element
+        narrow = b.trunc(place.ir, element) if element.width < INT.width else place.ir
+        bit = self.splat(b.lshr(ir.Constant(element, 1 << element.width - 1), narrow), self.bits)
+        raised = self.splat(b.sub(ir.Constant(element, inside), narrow), self.bits)
+        both = b.and_(b.shl(b.and_(bits.ir, others.ir), raised), bit)
+        return self._value(b.bitcast(b.or_(b.and_(bits.ir, b.not_(bit)), both), self.vector))
+
+    def is_set(self, number: Value, place: int) -> Value:
+        """Whether the bit of a single number at a place from the top is set."""
+        kind = self.bits.element
+        bit = self.builder.and_(self.builder.bitcast(number.ir, kind), ir.Constant(kind, 1 << kind.width - 1 - place))
+        return self._value(self.builder.icmp_unsigned("!=", bit, ir.Constant(kind, 0)))
 
     def chosen(self, bits: Value, place: int, yes: Value, no: Value) -> Value:
         """`yes` where the bit at a place from the top is set, `no` elsewhere."""
         raised = self.builder.shl(bits.ir, ir.Constant(self.bits, [place] * self.lanes))
         zero = ir.Constant(self.bits, [0] * self.lanes)
         return self.select(self._value(self.builder.icmp_signed("<", raised, zero)), yes, no)
+
+    def chosen_by_bytes(self, bits: Value, place: int, yes: Value, no: Value) -> Value:
+        """The same for what goes back where `yes` is from: LLVM would store parts of vectors, slow on some CPUs."""
+        b, size = self.builder, self.lanes * self.bytes
+        raised = b.shl(bits.ir, ir.Constant(self.bits, [place] * self.lanes))
+        spread = b.ashr(raised, ir.Constant(self.bits, [self.bits.element.width - 1] * self.lanes))
+        kind = ir.VectorType(BYTE, size)
+        condition = b.icmp_signed("<", b.bitcast(spread, kind), ir.Constant(kind, [0] * size))
+        found = b.select(condition, b.bitcast(yes.ir, kind), b.bitcast(no.ir, kind))
+        return self._value(b.bitcast(found, self.vector))
 
     def store(self, pointer: Value, offset: Any, vector: Value) -> None:
         raw = self.builder.store(vector.ir, self._at(pointer, offset, self.vector))

@@ -107,7 +107,7 @@ class Ground:
         self.rules = self._rules()
         self.faces = np.array(
             [
-                *((axis, program.mask, -1, program.mask) for axis in program.closed),
+                *((axis, program.mask, -1 - k, program.mask) for k, axis in enumerate(program.closed)),
                 *(
                     (mean.axis, program.buffers + mean.given, mean.slot, place)
                     for mean, place in program.mean_places.items()
@@ -133,6 +133,7 @@ class Ground:
             program.masked,
             len(self.faces),
         )
+        job[Job.RESTORED] = program.restored
         first = 3 - self.frame.dims
         job[Job.HELD] = sum(
             1 << 2 * (first + axis) + side
@@ -245,10 +246,10 @@ class Prepared:
         workspace.run(part, len(one.items), workers)
 
     def _coefficients(self, arrays: tuple[Array, ...]) -> Array:
-        """The table of coefficients, a row for each grid whose coefficients differ."""
+        """The table of coefficients and a zero behind them, a row for each grid whose coefficients differ."""
         columns = [column(arrays) for column in self.table.columns]
         count = self.ground.frame.grids if self.table.varies else 1
-        result = np.empty((count, max(1, len(columns))), self.plan.compute)
+        result = np.zeros((count, len(columns) + 1), self.plan.compute)
         for place, column in enumerate(columns):
             result[:, place] = column
         return result

@@ -14,7 +14,6 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from spectralops._cpu.stencil.emit import Emitter, Value
-from spectralops._cpu.stencil.layout import OPEN
 from spectralops._cpu.stencil.program import GRID, ITSELF, NUMBER, Flux, Mean, Program, Transport
 
 __all__ = ["Formula"]
@@ -49,7 +48,8 @@ class Formula:
 
     `number(slot)` is a coefficient; `cell(cell)` a value of u, `field(place, cell)` of a coefficient field,
     `inside(cell)` bits of the mask, `mean(mean, face)` what is made of a field, `rate(place, cell)` a pointwise term
-    times dt. `before` may hold what :meth:`carried` gave for the cells before these.
+    times dt, `zero` what flows through closed faces. `before` may hold what :meth:`carried` gave for the cells before
+    these.
     """
 
     def __init__(
@@ -62,7 +62,9 @@ class Formula:
         inside: Callable[[Cell], Value],
         mean: Callable[[Mean, Cell], Value],
         rate: Callable[[int, Cell], Value],
+        zero: Value,
     ) -> None:
+        self.zero = zero
         self.before: dict[Any, Value] = {}
         self.e = emitter
         self.program = program
@@ -116,11 +118,18 @@ class Formula:
         """What belongs to the face below a cell; along rows, what the face above the cell before it had."""
         key = (value_at.__name__, part, cell)
         if key in self.before:
-            return self.e.shifted(self.before[key], value_at(part, cell))
+            return self.e.begun(self.before[key], self.turned(value_at, part, cell))
         return value_at(part, _next(cell, axis, -1))
 
+    def turned(self, value_at: Callable[[Any, Cell], Value], part: Any, cell: Cell) -> Value:
+        """What belongs to faces above cells, at the next cells; the last one, for the next vector, is the first."""
+        key = ("turned", value_at.__name__, part, cell)
+        if key not in self.known:
+            self.known[key] = self.e.turned(value_at(part, cell))
+        return self.known[key]
+
     def carried(self, cell: Cell) -> list[tuple[Any, Callable[[], Value]]]:
-        """What is worth keeping for the next cells of a row: keys and values at the face above a cell."""
+        """What is worth keeping for the next cells of a row: keys, and values at the faces above cells, turned."""
         found: list[tuple[Callable[[Any, Cell], Value], Any]] = []
         for part in self.program.fluxes:
             if part.given >= 0 or self.program.masked:
@@ -131,13 +140,13 @@ class Formula:
             elif one.form == "advective" and one.scheme in ("upwind3", "weno5"):
                 found += [(self.forward_gain, one)] if one.wind >= 0 else []
                 found += [(self.backward_gain, one)] if one.wind <= 0 else []
-        return [((f.__name__, part, cell), partial(f, part, cell)) for f, part in found if part.axis == 2]
+        return [((f.__name__, part, cell), partial(self.turned, f, part, cell)) for f, part in found if part.axis == 2]
 
     def opened(self, axis: int, face: Cell, value: Value) -> Value:
         """The value, or 0 where the face is closed."""
         if not self.program.masked:
             return value
-        return self.e.chosen(self.inside(face), OPEN - axis, value, self.e.constant(0.0))
+        return self.e.chosen(self.inside(face), self.program.closed.index(axis), value, self.zero)
 
     @_once
     def of(self, kind: int, cell: Cell) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum, auto
 
-__all__ = ["HELD", "LAYERS", "OPEN", "Array", "Face", "Flag", "Item", "Job", "Record", "Table", "Wall"]
+__all__ = ["HELD", "INSIDE", "LAYERS", "Array", "Face", "Flag", "Item", "Job", "Record", "Table", "Wall"]
 
 
 class Place(IntEnum):
@@ -41,6 +41,7 @@ class Job(Place):
     MASK = auto()  # its place behind these
     SCRATCH = auto()  # number of all fields in scratch memory
     MASKED = auto()
+    RESTORED = auto()  # whether levels compute cells outside the mask, which the result then gets back
     FACES = auto()  # address of what is made for them
     FACE_COUNT = auto()
     HELD = auto()  # bits of sides
@@ -61,7 +62,10 @@ class Array(Place):
 
 
 class Face(Place):
-    """Of values at the faces of an axis, made from a field when that is loaded; the slot -1 makes bits of a mask."""
+    """Of values at the faces of an axis, made from a field when that is loaded.
+
+    Slots below 0 make bits of a mask: -1 that at the top, -2 the next.
+    """
 
     AXIS = auto()
     SOURCE = auto()
@@ -144,7 +148,8 @@ class Table(Place):
     MASK = auto()
 
 
-# The top bit of a mask's cell says that it is inside, that at this place less the axis that the face above it is open.
-OPEN = 3
+# The bit at this place from the top of a mask's cell says that it is inside; those before it that faces above it are
+# open, one for each axis along which any can be closed.
+INSIDE = 3
 # Ghosts on one side of an axis at most.
 LAYERS = 3

@@ -102,6 +102,14 @@ class Program:
         return tuple(sorted(axes)) if self.masked else ()
 
     @property
+    def restored(self) -> bool:
+        """Whether cells outside the mask are computed like others, as none inside looks at them, and put back at last.
+
+        Functions of the caller's see no values there but those of the array.
+        """
+        return self.masked and not self.pointwise
+
+    @property
     def mean_places(self) -> dict[Mean, int]:
         """Places of the means of fields at faces, which do not change from level to level."""
         found = [Mean(part.given, part.axis, part.slot) for part in self.fluxes if part.given >= 0]

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from spectralops._cpu.stencil.emit import Emitter, Tables, Value
-from spectralops._cpu.stencil.layout import LAYERS, OPEN, Array, Face, Flag, Item, Job, Record, Table
+from spectralops._cpu.stencil.layout import INSIDE, LAYERS, Array, Face, Flag, Item, Job, Record, Table
 
 __all__ = ["emit_sweep"]
 
@@ -26,6 +26,7 @@ def emit_sweep(e: Emitter) -> None:
     _emit_column_ghosts(e)
     _emit_row_ghosts(e)
     _emit_hold(e)
+    _emit_restore(e)
     _emit_faces(e)
     _emit_load_block(e)
     _emit_move(e)
@@ -121,6 +122,9 @@ def _emit_level(e: Emitter) -> None:
             e.call_address(rows, job, coefficients, scratch, place, s, to, out_pitch, count, n, e.select(exact, 1, 0))
             with e.when(j[Job.HELD] > 0):
                 e.call("hold", job, item, record, p, s, to, out_pitch)
+            with e.when(exact & (j[Job.RESTORED] > 0)):
+                bits = e.shift(scratch, j[Job.MASK] * size + place)
+                e.call("restore", job, item, record, p, bits, to)
         with e.when(target >= 0):
             _emit_ghosts(e, (job, item, record, e.shift(inner, base)), flags, Table.CELLS)
 
@@ -328,6 +332,7 @@ def _emit_faces(e: Emitter) -> None:
                 e.shift(scratch, f[place] * j[Job.SIZE] + _base(j, r)) for place in (Face.SOURCE, Face.TARGET)
             )
             factor = e.everywhere(coefficients, e.select(of_mask, 0, slot))
+            place = e.select(of_mask, slot * -1 - 1, 0)
             for axis, pitch in enumerate(pitches):
                 with e.when(f[Face.AXIS].equals(axis)):
                     # Of masks there are as many ghosts as of u, of other fields one.
@@ -341,7 +346,7 @@ def _emit_faces(e: Emitter) -> None:
                         with e.loop(i0, i1, e.lanes) as cell:
                             here, above = line + cell, line + cell + pitch
                             value, other = e.load(source, here), e.load(source, above)
-                            bits = e.with_bit(e.load_bits(source, here), e.load_bits(source, above), OPEN - axis)
+                            bits = e.with_bit(e.load_bits(source, here), e.load_bits(source, above), place, INSIDE)
                             e.store(target, here, e.select(of_mask, bits, (value + other) * factor))
 
 
@@ -382,3 +387,23 @@ def _emit_hold(e: Emitter) -> None:
                 copy(row)
             with e.when(is_held(2, side, flags, Flag.HELD_LOW_CELL << side)), e.loop(0, count) as k:
                 e.put(e.shift(to, k * out_pitch), column, e.scalar(e.shift(s, k * pitch), column))
+
+
+def _emit_restore(e: Emitter) -> None:
+    """Define ``restore(job, item, record, plane, bits, target)``: cells outside the mask as the array has them."""
+    with e.function("restore", "qqqiff") as (job, item, record, p, bits, to):
+        j, i, r = Tables(e, job), Tables(e, item), Tables(e, record)
+        a = Tables(e, e.pointer(j[Job.ARRAYS], "q"))
+        step, n = a[Array.CELL], r[Record.I1] - r[Record.I0]
+        z, x = i[Item.Z] + p, i[Item.X] + r[Record.I0]
+        plane = a[Array.ADDRESS] + e.scalar(e.pointer(a[Array.GRIDS], "q"), i[Item.GRID]) + z * a[Array.PLANE]
+        whole = e.select(step.equals(e.bytes), n - (e.lanes - 1), 0)
+        with e.loop(0, r[Record.J1] - r[Record.J0]) as row:
+            line = plane + (i[Item.Y] + r[Record.J0] + row) * a[Array.ROW] + x * step
+            inside, target = e.shift(bits, row * j[Job.PITCH]), e.shift(to, row * j[Job.CELLS])
+            with e.loop(0, whole, e.lanes) as k:
+                value, kept = e.load(target, k), e.load(e.pointer(line), k)
+                e.store(target, k, e.chosen_by_bytes(e.load_bits(inside, k), INSIDE, value, kept))
+            with e.loop(e.after, n) as k:
+                value, kept = e.scalar(target, k), e.scalar(e.pointer(line + k * step))
+                e.put(target, k, e.select(e.is_set(e.scalar(inside, k), INSIDE), value, kept))

@@ -186,7 +186,7 @@ def _tiled(frame: Frame, steps: int, workers: int) -> Iterator[Pass]:
             if levels == 1:
                 tall = TILE_BYTES // row_bytes
             else:
-                height = max(window, CACHE_BYTES // row_bytes)
+                height = max(2 * window, CACHE_BYTES // row_bytes)
         else:
             depth = far[0] + BLOCK_PLANES
             slab = depth * (BLOCK_ROWS[dims] + 2 * far[1]) * frame.cell_bytes
