@@ -261,6 +261,13 @@ class TestCutting:
         kernels[4] = "march_volume<float, 2, 3, 16, 4, 1,"
         assert all(one.kernel.name.startswith(kernels[one.levels]) for one in passes)
 
+    @pytest.mark.parametrize(("n", "cut"), [(64, "8, 4, 2, true"), (68, "4, 8, 2, true"), (66, "4, 8, 2, false")])
+    def test_rows_in_16_bits_are_read_in_whole_words(self, n: int, cut: str) -> None:
+        plan = so.plan_diffusion_step((64, n), "bfloat16", 1.0, 0.1, 1.0, device="cuda")
+        (one,) = March(plan).passes(H200, True)
+        assert one.kernel.name.startswith(f"sweep_plane<float, {cut}, false")
+        assert one.kernel.name.endswith(">, bfloat16_t, bfloat16_t>")
+
     def test_small_fields_advance_in_one_launch(self) -> None:
         first, rest = March(step_plan((512, 512), steps=259)).passes(H200, True)
         assert (first.levels, first.passes, first.kernel.cooperative) == (8, 32, True)

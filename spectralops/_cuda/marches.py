@@ -67,7 +67,7 @@ SHAPES = {
     ),
     (3, 8): (Shape(2, 1, 8, 12, 12, rows=2), Shape(2, 2, 16, 1, 1, ahead=2, rows=2)),
 }
-# Single steps by stepped axes where u or the result is stored in 16 bits.
+# Single steps by stepped axes where u or the result is stored in 16 bits, for rows of whole words of 16 bytes.
 NARROW_SHAPES = {2: Shape(8, 1, 4, 1, 1, rows=2), 3: Shape(8, 1, 4, 4, 12, rows=2)}
 ALIGNMENT = 16
 SCHEDULERS = 4  # of a multiprocessor
@@ -243,8 +243,9 @@ class March:
         return Marches(program, begin + spares * pitch if spares or instances is not None else 0)
 
     def _shape(self, levels: int) -> Shape:
-        if levels == 1 and self._narrow and self.axes in NARROW_SHAPES:
-            return NARROW_SHAPES[self.axes]
+        narrow = NARROW_SHAPES.get(self.axes) if levels == 1 and self._narrow else None
+        if narrow is not None and self.plan.in_shape[-1] % narrow.width == 0:
+            return narrow
         return next(shape for shape in SHAPES[self.axes, self.real.itemsize] if shape.levels >= levels)
 
     def _schedule(self, device: Device, aligned: bool) -> tuple[Pass, ...]:
