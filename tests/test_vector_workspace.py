@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -68,9 +69,30 @@ def test_kept_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_clear_releases_everything() -> None:
     workspace.run(lambda first, last: None, 4, 2)
     workspace.give_back(workspace.take(1000))
+    threads = threading.active_count()
     workspace.clear()
     assert workspace._kept == []
-    assert workspace._pools == {}
+    assert workspace._helpers == []
+    deadline = time.monotonic() + 10
+    while threading.active_count() >= threads:  # the helper ends by itself
+        assert time.monotonic() < deadline
+
+
+def test_helpers_wait_for_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as are needed, up to a bound; what they did is forgotten, and after a failure they go on."""
+    workspace.clear()
+    workspace.run(lambda first, last: None, 4, 3)
+    helpers = list(workspace._helpers)
+    assert len(helpers) == 2
+    assert [helper._task for helper in helpers] == [None, None]
+    with pytest.raises(ValueError, match="broken"):
+        workspace.run(lambda first, last: int("broken"), 3, 3)
+    barrier = threading.Barrier(3, timeout=10)
+    workspace.run(lambda first, last: barrier.wait(), 3, 3)
+    assert set(workspace._helpers) == set(helpers)
+    monkeypatch.setattr(workspace, "KEPT_HELPERS", 1)
+    workspace.run(lambda first, last: None, 4, 3)
+    assert len(workspace._helpers) == 1
 
 
 @pytest.mark.parametrize(
@@ -152,11 +174,43 @@ def test_failures_arrive(failing: int) -> None:
         workspace.run(task, 2, 2)
 
 
+def test_nobody_waits_for_a_thread_that_has_begun_nothing() -> None:
+    """It finds nothing left when it comes, and takes part in the next call."""
+    workspace.clear()
+    held, gone = threading.Event(), threading.Event()
+    helper = workspace.Helper()
+    helper.begin(lambda: [gone.set(), held.wait(10)])
+    assert gone.wait(10)
+    workspace._helpers.append(helper)
+    me = threading.get_ident()
+    found: list[int] = []
+    workspace.run(lambda first, last: found.append(threading.get_ident()), 8, 2)
+    assert found == [me] * 8
+    held.set()
+    barrier = threading.Barrier(2, timeout=10)
+    workspace.run(lambda first, last: barrier.wait(), 2, 2)
+    assert workspace._helpers == [helper]
+
+
+def test_after_a_failure_no_part_is_begun() -> None:
+    begun: list[int] = []
+
+    def task(first: int, last: int) -> None:
+        begun.append(first)
+        raise ValueError("broken")
+
+    share = workspace.Share(task, [(0, 1), (1, 2), (2, 3)])
+    share.work()
+    with pytest.raises(ValueError, match="broken"):
+        share.end()
+    assert begun == [0]
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_has_its_own_threads() -> None:
     workspace.run(lambda first, last: None, 2, 2)
     workspace.give_back(workspace.take(1000))
     workspace._after_fork()
-    assert workspace._pools == {}
+    assert workspace._helpers == []
     assert workspace._kept == []
     workspace.run(lambda first, last: None, 2, 2)
