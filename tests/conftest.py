@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 import zlib
 from pathlib import Path
 
@@ -38,6 +40,27 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("SPECTRALOPS_RATES", "default")
     # Every number of workers that a test names runs, however small its arrays.
     _threads.SECONDS_EACH = 1e-12
+    if sys.gettrace() is not None:
+        _leave_double_precision_untraced()
+
+
+def _leave_double_precision_untraced() -> None:
+    """Coverage makes numba half as slow again, and what a kernel of float64 runs to be compiled is that of float32."""
+    from spectralops._cpu.vector import kernels
+
+    compiled = kernels._compile
+
+    def untraced(name: str, dtype: str) -> tuple[str, bytes]:
+        importlib.import_module(f"spectralops._cpu.vector.{kernels.KERNELS[name][0]}")
+        trace = sys.gettrace()
+        if dtype == "float64":
+            sys.settrace(None)
+        try:
+            return compiled(name, dtype)
+        finally:
+            sys.settrace(trace)
+
+    kernels._compile = untraced
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
