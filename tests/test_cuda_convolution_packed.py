@@ -191,7 +191,8 @@ def test_tiles_of_paired_columns(host, rng, lengths: tuple[int, int], options: d
 @on_host
 @pytest.mark.parametrize("n", [(40, 30), (41, 31)], ids=["even", "odd"])
 def test_overlapping_tiles_of_paired_columns(host, rng, n: tuple[int, int]) -> None:
-    check(rng, n, (5, 4), (16, 12), "tiles", dtype="float32")
+    check(rng, n, (5, 4), (50, 12), "tiles", dtype="float32")
+    assert host.launched[0].grid == (3,), "the kernel's lines in three parts of nine, nine and seven"
     check(rng, n, (4, 5), (16, 12), "tiles", boundary="symm")
 
 
@@ -201,6 +202,26 @@ def test_rows_and_columns_through_memory(host, rng, options: dict[str, Any]) -> 
     check(rng, (2, 3, 11, 18), (3, 4, 5), (16, 24), kind="rows", **options)
     names = [kernel.name.partition("<")[0] for kernel in host.launched]
     assert names == ["packed_rows", "packed_spectra", "packed_rows", "packed_columns", "packed_rows_back"]
+
+
+@on_host
+@pytest.mark.parametrize(
+    "options",
+    [{"stride": (2, 3)}, {"dilation": (2, 3)}, {"stride": 2, "dilation": 2, "padding": 3, "padding_mode": "reflect"}],
+    ids=["stride", "dilation", "both"],
+)
+def test_rows_of_kernels_with_holes_and_of_results_apart(host, rng, options: dict[str, Any]) -> None:
+    x, w = rng.standard_normal((2, 3, 13, 20)), rng.standard_normal((3, 1, 4, 3))
+    plan = so.plan_fft_conv2d(x.shape, "f8", ArraySpec(w.shape, "float64"), groups=3, backend=BACKEND, **options)
+    found = forced(plan, (24, 32), kind="rows")(x, w)
+    assert_close(found, so.fft_conv2d(x, w, groups=3, backend="reference", **options), 20 * EPS["float64"])
+
+
+def test_kernels_with_holes_that_no_tile_holds_go_through_memory() -> None:
+    weight = ArraySpec((64, 1, 101, 101), "float32")
+    for options in ({"stride": 2}, {"dilation": 3}):
+        plan = so.plan_fft_conv2d((4, 64, 512, 512), "f4", weight, padding=50, groups=64, device="cuda", **options)
+        assert (plan.backend, plan.cost.packed) == ("cuda", "rows"), options
 
 
 @on_host

@@ -23,7 +23,7 @@ __all__ = ["Layout", "layout_of", "packed"]
 
 FILE = "conv_packed.cu"
 PACKED = np.dtype(
-    [(name, np.int64, 2) for name in ("size", "before", "out")]
+    [(name, np.int64, 2) for name in ("size", "before", "out", "stride", "dilation")]
     + [
         (name, np.int64)
         for name in (
@@ -119,7 +119,7 @@ class _Builder:
         self.options, self.inner = options, inner
         d = len(layout.lengths)
         arguments = np.zeros(1, PACKED)
-        for name in ("size", "before", "out"):
+        for name in ("size", "before", "out", "stride", "dilation"):
             arguments[name] = 0 if name == "before" else 1
             arguments[name][0, 2 - d :] = getattr(task, name)
         arguments["image_divisor"], arguments["image_count"] = task.image
@@ -174,7 +174,7 @@ class _Builder:
         access = "SINGLY"
         if beyond == "FILL" and task.fill == 0 and not any(n % 2 for n in (task.size[0], task.out[0])):
             access = "WHOLLY" if task.size[0] == task.out[0] == length else "IN_PAIRS"
-        kernel = self.rows("packed_lines", f"{beyond}, {access}, ", task.planes)
+        kernel = self.rows("packed_lines", f"{beyond}, {access}, {task.size[0]}, {task.out[0]}, ", task.planes)
         self.program.add(kernel, Address(X), Address(SPACE), Address(OUT), self.table(0), arguments)
         return self.aligned(kernels * (length // 2 + 1))
 
@@ -184,7 +184,7 @@ class _Builder:
         arguments = self.arguments
         step, tiles = self.tiles()
         first, pairs = self.pairs(step * (tiles - 1) + height)
-        tap_pairs, back = -(-task.taps[0] // 2), -(-task.out[0] // 2)
+        tap_pairs, back = -(-task.extent[0] // 2), -(-task.dense[0] // 2)
         arguments["first"], arguments["pairs"], arguments["back"] = first, pairs, back
         arguments["step"], arguments["tiles"] = step, tiles
         self.taps["pairs"] = tap_pairs
@@ -221,10 +221,10 @@ class _Builder:
         """Rows of results of a tile of columns, and tiles: one where the ring is long enough for all."""
         task, height = self.task, self.layout.lengths[0]
         if self.whole:
-            return task.out[0] + task.out[0] % 2, 1
-        most = (height - task.taps[0] + 1) // 2 * 2
-        tiles = -(-task.out[0] // most)
-        return -(-task.out[0] // (2 * tiles)) * 2, tiles
+            return task.dense[0] + task.dense[0] % 2, 1
+        most = (height - task.extent[0] + 1) // 2 * 2
+        tiles = -(-task.dense[0] // most)
+        return -(-task.dense[0] // (2 * tiles)) * 2, tiles
 
     def pairs(self, rows: int) -> tuple[int, int]:
         """The pairs of rows of a ring of so many that are not zero: from which on, and how many."""
@@ -243,7 +243,7 @@ class _Builder:
         return 1, _even(self.each_kernel, max(1, (room - kernel_numbers) // plane_numbers))
 
     def forward(self, images: Address, lines: int) -> None:
-        kernel = self.rows("packed_rows", f"{self.task.beyond}, ", lines)
+        kernel = self.rows("packed_rows", f"{self.task.beyond}, false, ", lines)
         self.program.add(kernel, Address(X), images, self.table(1), self.arguments)
 
     def spectra(self, first: int, count: int, rows: Address, spectra: Address) -> None:
@@ -251,7 +251,8 @@ class _Builder:
         lines = count * int(self.taps["pairs"][0])
         self.taps["lines"] = lines
         shift = first * math.prod(self.task.taps) * self.task.stored_bytes
-        kernel = self.rows("packed_rows", "FILL, ", lines)
+        holes = "true" if self.task.extent != self.task.taps else "false"
+        kernel = self.rows("packed_rows", f"FILL, {holes}, ", lines)
         self.program.add(kernel, Address(KERNEL, shift), rows, self.table(1), self.taps)
         self.program.add(self.columns("packed_spectra", count), rows, spectra, self.table(0), self.taps)
 
@@ -264,7 +265,8 @@ class _Builder:
         kernel = self.columns("packed_columns", planes * tiles)
         self.program.add(kernel, images, spectra, results, self.table(0), arguments)
         arguments["lines"] = planes * back
-        kernel = self.rows("packed_rows_back", f"{task.activation}, ", planes * back)
+        strided = "true" if task.dense != task.out else "false"
+        kernel = self.rows("packed_rows_back", f"{task.activation}, {strided}, ", planes * back)
         finish = np.zeros(1, FINISH)
         finish["channels"] = task.channels
         self.program.add(

@@ -34,7 +34,8 @@ TILE = np.dtype(
     + [("fill", np.float64, 2)]
 )  # fmt: skip
 TAPS = np.dtype(
-    [("taps", np.int64, 2), ("dilation", np.int64, 2), ("flip", np.int64), ("kernels", np.int64), ("scale", np.float64)]
+    [(name, np.int64, 2) for name in ("taps", "dilation", "before")]
+    + [("flip", np.int64), ("kernels", np.int64), ("scale", np.float64)]
 )
 
 RADICES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 18)
@@ -124,15 +125,16 @@ def _line_geometry(n: int, itemsize: int) -> Geometry:
     return Geometry((order,), threads, 1, lines, shared)
 
 
-def threads_of(passes: list[tuple[int, int]], aim: int) -> int:
+def threads_of(passes: list[tuple[int, int]], aim: int, least: int = 0) -> int:
     """Threads that the butterflies of all passes keep busy; `passes`: their number and their radix."""
     most = max(64, min(aim, 896) // 32 * 32)
+    least = least or max(32, most // 2 // 32 * 32)
 
     def cost(threads: int) -> float:
         busy = sum(-(-count // threads) * threads * radix for count, radix in passes)
         return busy * (1 + 96 / threads)
 
-    return min(range(max(32, most // 2 // 32 * 32), most + 1, 32), key=cost)
+    return min(range(least, most + 1, 32), key=cost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,8 @@ class Family:
 
     `step` and `tiles` are results of a tile and tiles along each axis, `together` how many tiles share a transform of
     `modes` complex numbers, `scale` what makes products of two come back right, and `types` the template arguments
-    before those of `each` for every kernel. Tiles begin `shift` columns before they need to.
+    before those of `each` for every kernel. A tile begins `before` cells before its first result, and kernels with
+    element `start` of theirs, round the ring; each takes `parts` blocks.
     """
 
     file: str
@@ -153,7 +156,10 @@ class Family:
     modes: int
     scale: float
     types: dict[str, str]
-    shift: int = 0
+    before: tuple[int, ...]
+    tables: list[np.ndarray[Any, Any]]
+    start: tuple[int, ...] = (0, 0)
+    parts: int = 1
 
 
 def tiles_of(task: Problem, lengths: tuple[int, ...]) -> Family:
@@ -174,7 +180,10 @@ def tiles_of(task: Problem, lengths: tuple[int, ...]) -> Family:
     }
     together = 1 if task.is_complex[0] else 2
     name = "tile" if plane else "line"
-    return Family("conv_tiles.cu", name, each, step, tiles, together, each.points, 1 / each.points, types)
+    tables = [table(order) for order in each.orders]
+    return Family(
+        "conv_tiles.cu", name, each, step, tiles, together, each.points, 1 / each.points, types, task.before, tables
+    )  # fmt: skip
 
 
 def tiled(
@@ -188,7 +197,7 @@ def tiled(
     """Append the launches; give back the bytes of scratch memory and the twiddle factors that they need."""
     builder = _Builder(program, task, family, options, inner)
     space = builder.channels(device) if task.inputs > 1 else builder.planes()
-    return space, [table(order) for order in family.each.orders]
+    return space, family.tables
 
 
 class _Builder:
@@ -207,7 +216,7 @@ class _Builder:
         self.transforms = -(-math.prod(family.tiles) // family.together)
         arguments = np.zeros(1, TILE)
         for name in PAIRS:
-            value = getattr(family if name in ("step", "tiles") else task, name)
+            value = getattr(family if name in ("before", "step", "tiles") else task, name)
             arguments[name] = 0 if name == "before" else 1
             arguments[name][0, 2 - d :] = value
         for name, value in {
@@ -217,7 +226,6 @@ class _Builder:
         }.items():  # fmt: skip
             arguments[name] = value
         arguments["fill"] = task.fill.real, task.fill.imag
-        arguments["before"][0, 1] += family.shift
         self.arguments = arguments
         self.finish = np.zeros(1, FINISH)
         self.finish["channels"] = task.channels
@@ -238,9 +246,10 @@ class _Builder:
         for name in ("taps", "dilation"):
             arguments[name] = 1
             arguments[name][0, 2 - len(task.taps) :] = getattr(task, name)
-        arguments["flip"], arguments["kernels"] = task.flip, kernels
+        arguments["before"], arguments["flip"], arguments["kernels"] = self.family.start, task.flip, kernels
         arguments["scale"] = self.family.scale
-        self.program.add(self.kernel("spectra", kernels), Address(KERNEL), Address(SPACE), *self.tables, arguments)
+        kernel = self.kernel("spectra", kernels * self.family.parts)
+        self.program.add(kernel, Address(KERNEL), Address(SPACE), *self.tables, arguments)
         return self.aligned(kernels)
 
     def aligned(self, transforms: int) -> int:

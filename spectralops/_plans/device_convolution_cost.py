@@ -26,12 +26,12 @@ ANY_TAP = 1.0e-12  # one of the kernel that takes all options
 WORK = 0.107e-12  # one operation on one complex number of a tile there and back
 LINE_WORK = 0.17e-12  # the same for one axis
 CROWD = {1: 1.22, 2: 1.08}  # times that where few blocks share a multiprocessor
-PAIR_CROWD = {1: 1.25}  # the same of paired columns
+PAIR_CROWD = {1: 1.12}  # the same of paired columns
 TRANSFORM = 1.5e-9  # one tile, whatever its size
 MIX = 0.04e-12  # one multiply-add of the sums over channels
 SLICE = 0.15  # of the sums' time for each slice but the first that the tiles are cut into
 PACKED_LINE = 0.175e-12  # one operation on one complex number of a line of which neighbours are one
-PAIR_WORK = 0.12e-12  # one operation on one complex number of a tile there and back whose columns are paired
+PAIR_WORK = 0.105e-12  # one operation on one complex number of a tile there and back whose columns are paired
 PACKED_BYTE = 0.38e-12  # one byte of images of which two rows are one, from memory or to it
 NARROW = {4: 1.6, 2: 2.0, 1: 2.5}  # times that where so few columns of theirs fit a block
 # Operations on each number that a prime factor of the length takes, twiddle factors included.
@@ -47,6 +47,7 @@ LONGEST, MOST_TAPS, MOST_CHANNEL_TAPS = 11, 121, 25
 SPACE_BYTES = 768 * 2**20
 # Shared memory that the runtime keeps, and that of a multiprocessor.
 RESERVED_BYTES, MULTIPROCESSOR_BYTES = 1024, 228 * 1024
+MULTIPROCESSORS = 132
 
 RADICES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 18)
 TILE_LENGTHS = tuple(sorted({*RADICES, *(a * b for a in RADICES for b in RADICES)}))
@@ -212,7 +213,7 @@ class DeviceSums:
         """Rows and columns of images and kernels go through memory; columns are read again where tiles overlap."""
         height, width = lengths
         images = min(self.images, self.planes)
-        rows = images * self.cells[0] + self.planes * self.dense[0] + self.kernels * self.taps[0]
+        rows = images * self.cells[0] + self.planes * self.dense[0] + self.kernels * self.extent[0]
         again = images * self.cells[0] * (tiles * height / self.dense[0] - 1) if tiles > 1 else 0
         numbers = width * (rows + again / 2 + self.kernels * height)
         values = images * math.prod(self.cells) + self.planes * math.prod(self.dense)
@@ -221,8 +222,10 @@ class DeviceSums:
 
     def _rings(self, method: str) -> list[tuple[str, tuple[int, ...]]]:
         """Kinds and lengths of packed transforms: of everything, or of tiles."""
-        plain = not any(self.is_complex) and self.dense == self.result and self.extent == self.taps
-        if not plain or (len(self.extent) == 1 and (method == "tiles" or self.inputs > 1)):
+        plain = self.dense == self.result and self.extent == self.taps
+        if any(self.is_complex):
+            return []
+        if len(self.extent) == 1 and (not plain or method == "tiles" or self.inputs > 1):
             return []
         if len(self.extent) == 1:
             return [("lines", (n,)) for n in self._around(0, LINE_LENGTHS) if self._holds(n // 2)]
@@ -235,9 +238,10 @@ class DeviceSums:
             paired = list(product(*(self._pair_lengths(axis) for axis in (0, 1))))
             heights = [n for n in PACKED_LENGTHS if 2 * self.extent[0] <= n < self.whole[0]]
             rest = list(product(heights, self._around(1, PACKED_LENGTHS)[:1]))
-        found = [("columns", each) for each in paired if self._pairs(each)]
+        found = [("columns", each) for each in paired if plain and self._pairs(each)]
         # Where a block holds a tile, that is quicker.
-        rest = [each for each in rest if self.inputs == 1 and not self._pairs(each) and all(map(self._holds, each))]
+        held = [each for each in rest if self.inputs == 1 and all(map(self._holds, each))]
+        rest = [each for each in held if not (plain and self._pairs(each))]
         return found + [("rows", each) for each in rest]
 
     def _pairs(self, lengths: tuple[int, ...]) -> bool:
@@ -265,7 +269,12 @@ class DeviceSums:
     def _pair_seconds(self, lengths: tuple[int, ...], tiles: int) -> float:
         points, operations = math.prod(lengths) / 2, sum(map(_operations, lengths))
         fitting = MULTIPROCESSOR_BYTES // (lengths[0] * (lengths[1] // 2 | 1) * 8 * self.width + RESERVED_BYTES)
-        each = PAIR_WORK * self.width * points * operations * PAIR_CROWD.get(fitting, 1.0) + TRANSFORM
+        each = PAIR_WORK * self.width * points * operations * PAIR_CROWD.get(fitting, 1.0)
+        if fitting == 1 and self.planes * tiles > MULTIPROCESSORS:
+            # The last blocks leave some multiprocessors with nothing to do.
+            turns = self.planes * tiles / MULTIPROCESSORS
+            each *= math.ceil(turns) / turns
+        each += TRANSFORM
         return self._total(each, math.prod(lengths) // 2 + 2, tiles)
 
     def _around(self, axis: int, allowed: tuple[int, ...]) -> list[int]:

@@ -19,14 +19,14 @@ SOPS_DEVICE index_t cell_at(index_t i, index_t n) {
 
 // The number that a value in memory, of type V, stands for.
 template <typename V>
-struct Parts {
+struct ValueOf {
   using Real = decltype(to_number(V()));
   using Number = Real;
   static constexpr bool COMPLEX = false;
   SOPS_DEVICE static Number of(double re, double) { return (Number)re; }
 };
 template <typename T>
-struct Parts<Complex<T>> {
+struct ValueOf<Complex<T>> {
   using Real = T;
   using Number = Complex<T>;
   static constexpr bool COMPLEX = true;
@@ -84,14 +84,14 @@ SOPS_DEVICE V activated(V y) {
 // The bias is given in numbers, not as results of type V are stored.
 template <typename V, int ACTIVATION>
 struct Finish {
-  using T = typename Parts<V>::Real;
-  using Number = typename Parts<V>::Number;
+  using T = typename ValueOf<V>::Real;
+  using Number = typename ValueOf<V>::Number;
   Number bias;
   T scale, shift;
 
   SOPS_DEVICE Finish(const FinishArguments& a, long long plane) {
     const long long channel = plane % a.channels;
-    bias = a.bias == nullptr ? Parts<V>::of(0, 0) : ((const Number*)a.bias)[channel];
+    bias = a.bias == nullptr ? ValueOf<V>::of(0, 0) : ((const Number*)a.bias)[channel];
     scale = a.scale == nullptr ? (T)1 : ((const T*)a.scale)[channel];
     shift = a.shift == nullptr ? (T)0 : ((const T*)a.shift)[channel];
   }

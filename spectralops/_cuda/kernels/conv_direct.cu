@@ -29,7 +29,7 @@ __global__ __launch_bounds__(256, 2) void direct_any(const X* __restrict__ x, co
                                                   typename Wider<X, W>::type* __restrict__ out, DirectArguments a,
                                                   FinishArguments f) {
   using V = typename Wider<X, W>::type;
-  using Sum = typename Parts<V>::Number;
+  using Sum = typename ValueOf<V>::Number;
   const index_t o0 = (index_t)a.out[0], o1 = (index_t)a.out[1], o2 = (index_t)a.out[2];
   const long long at = (long long)blockIdx.x * 256 + threadIdx.x, area = (long long)o0 * o1 * o2;
   if (at >= a.planes * area) return;
@@ -40,9 +40,9 @@ __global__ __launch_bounds__(256, 2) void direct_any(const X* __restrict__ x, co
   const index_t k0 = (index_t)a.taps[0], k1 = (index_t)a.taps[1], k2 = (index_t)a.taps[2];
   x += plane / a.image_divisor % a.image_count * a.inputs * ((long long)n0 * n1 * n2);
   taps += plane / a.kernel_divisor % a.kernel_count * a.inputs * ((long long)k0 * k1 * k2);
-  const typename Parts<X>::Number fill = Parts<X>::of(a.fill[0], a.fill[1]);
+  const typename ValueOf<X>::Number fill = ValueOf<X>::of(a.fill[0], a.fill[1]);
   const index_t begin = a.flip ? k0 * k1 * k2 - 1 : 0, step = a.flip ? -1 : 1;
-  Sum sum = Parts<V>::of(0, 0);
+  Sum sum = ValueOf<V>::of(0, 0);
   for (index_t c = 0; c < (index_t)a.inputs; ++c) {
     const W* w = taps + begin;
     for (index_t j0 = 0; j0 < k0; ++j0) {
@@ -166,7 +166,7 @@ SOPS_DEVICE void store(V* out, index_t r, index_t c, index_t height, index_t wid
 template <typename V, int BEYOND, int ACTIVATION, int KH, int KW, int SHIFT, int TX, int TY>
 __global__ __launch_bounds__(TX* TY) void direct_planes(const V* __restrict__ x, const V* __restrict__ taps,
                                                         V* __restrict__ out, DirectArguments a, FinishArguments f) {
-  using T = typename Parts<V>::Real;
+  using T = typename ValueOf<V>::Real;
   constexpr int DOWN = 8;
   using A = Area<T, KH, KW, SHIFT, TX, TY, DOWN>;
   constexpr int WIDE = (KW + A::PART - 1) / A::PART * A::PART;
@@ -214,7 +214,7 @@ __global__ __launch_bounds__(TX* TY) void direct_planes(const V* __restrict__ x,
 template <typename V, int BEYOND, int ACTIVATION, int KH, int KW, int SHIFT, int TX, int TY, int OUT, int CHUNK>
 __global__ __launch_bounds__(TX* TY, 3) void direct_channels(const V* __restrict__ x, const V* __restrict__ taps,
                                                           V* __restrict__ out, DirectArguments a, FinishArguments f) {
-  using T = typename Parts<V>::Real;
+  using T = typename ValueOf<V>::Real;
   constexpr int ROWS = 2;
   using A = Area<T, KH, KW, SHIFT, TX, TY, ROWS>;
   __shared__ Quad<T> shared_cells[CHUNK * A::CELLS / A::PART], shared_weights[CHUNK * KH * KW * OUT / A::PART];

@@ -15,6 +15,7 @@
 
 struct PackedArguments {
   long long size[2], before[2], out[2];
+  long long stride[2], dilation[2];  // every stride-th result is stored; cells of kernels lie dilation apart
   long long first, pairs;  // pairs of rows of the ring that are transformed, and from which on; the others are zero
   long long back;          // pairs of rows of results
   long long step, tiles;   // rows of results of a tile of columns, and such tiles
@@ -64,9 +65,29 @@ struct RingRow {
   }
 };
 
+// The same of a kernel with holes, which begins in the first cell.
+template <typename S, typename T>
+struct HoledRow {
+  const S* at;
+  index_t step, size;
+  bool there, flip;
+
+  SOPS_DEVICE HoledRow(const S* kernel, const PackedArguments& a, index_t row)
+      : step((index_t)a.dilation[1]), size((index_t)a.size[1]), flip(a.flip != 0) {
+    const index_t cell = row / (index_t)a.dilation[0];
+    there = cell * (index_t)a.dilation[0] == row && cell < (index_t)a.size[0];
+    at = kernel + (there ? (flip ? (index_t)a.size[0] - 1 - cell : cell) : 0) * a.size[1];
+  }
+  SOPS_DEVICE T operator()(index_t i) const {
+    const index_t cell = i / step;
+    if (!there || cell * step != i || cell >= size) return 0;
+    return (T)to_number(at[flip ? size - 1 - cell : cell]);
+  }
+};
+
 // ---- rows: THREADS threads a line, LINES lines a block
 
-template <typename S, typename T, int BEYOND, int THREADS, int LINES, typename Rs>
+template <typename S, typename T, int BEYOND, bool HOLES, int THREADS, int LINES, typename Rs>
 __global__ __launch_bounds__(THREADS* LINES) void packed_rows(const S* __restrict__ x, Complex<T>* __restrict__ spectrum,
                                                                const Complex<T>* __restrict__ table, PackedArguments a) {
   using F = Fft<T, -1, THREADS, 1, SPREAD, Rs>;
@@ -77,7 +98,8 @@ __global__ __launch_bounds__(THREADS* LINES) void packed_rows(const S* __restric
   const long long image = a.common ? local : image_of(a, plane_of(a, local));
   const index_t row = 2 * (index_t)(source % pairs + (unsigned)a.first);
   x += image * (a.size[0] * a.size[1]);
-  const RingRow<S, T, BEYOND> upper(x, a, row), lower(x, a, row + 1);
+  using Row = typename Choose<HOLES, HoledRow<S, T>, RingRow<S, T, BEYOND>>::type;
+  const Row upper(x, a, row), lower(x, a, row + 1);
   Complex<T> v[F::E];
   F::template elements<0>(t, [&](int slot, int i) { v[slot] = {upper(i), lower(i)}; });
   F::template run<true>(v, shared_memory<T>() + group * F::G::padded(), table, t);
@@ -86,7 +108,7 @@ __global__ __launch_bounds__(THREADS* LINES) void packed_rows(const S* __restric
   F::template elements<F::PASSES - 1>(t, [&](int slot, int k) { spectrum[k] = v[slot]; });
 }
 
-template <typename S, typename T, int ACTIVATION, int THREADS, int LINES, typename Rs>
+template <typename S, typename T, int ACTIVATION, bool STRIDED, int THREADS, int LINES, typename Rs>
 __global__ __launch_bounds__(THREADS* LINES) void packed_rows_back(const Complex<T>* __restrict__ spectrum,
                                                                     S* __restrict__ out,
                                                                     const Complex<T>* __restrict__ table,
@@ -104,6 +126,20 @@ __global__ __launch_bounds__(THREADS* LINES) void packed_rows_back(const Complex
   const long long plane = plane_of(a, line / back);
   const index_t row = 2 * (index_t)(line % back), width = (index_t)a.out[1];
   const Finish<T, ACTIVATION> finish(f, plane);
+  if constexpr (STRIDED) {
+    const index_t down = (index_t)a.stride[0], right = (index_t)a.stride[1], height = (index_t)a.out[0];
+    out += plane * a.out[0] * a.out[1];
+    F::template elements<F::PASSES - 1>(t, [&](int slot, int i) {
+      const index_t column = (index_t)i / right;
+      if (column * right != i || column >= width) return;
+      for (int u = 0; u < 2; ++u) {
+        const index_t line = (row + u) / down;
+        if (line * down != row + u || line >= height) continue;
+        out[line * width + column] = Storage<S>::from(finish(u == 0 ? v[slot].re : v[slot].im));
+      }
+    });
+    return;
+  }
   const bool both = row + 1 < (index_t)a.out[0];
   out += (plane * a.out[0] + row) * a.out[1];
   F::template elements<F::PASSES - 1>(t, [&](int slot, int i) {
@@ -230,11 +266,19 @@ __global__ __launch_bounds__(THREADS* LINES) void packed_taps(const S* __restric
   }
 }
 
+// Whether i < LIMIT for an i that is a constant more than t < THREADS: known beforehand for all threads but those of one i.
+template <int LIMIT, int THREADS>
+SOPS_DEVICE bool within(int i, int t) {
+  const int more = i - t;
+  return more + THREADS <= LIMIT || (more < LIMIT && i < LIMIT);
+}
+
 // How lines are read and written: cell by cell; as aligned pairs from the first cell of the ring on, with zeros beyond the
 // last one; or as such pairs, all of which are there.
 enum Access { SINGLY, IN_PAIRS, WHOLLY };
 
-template <typename S, typename T, int BEYOND, int ACCESS, int THREADS, int LINES, typename Rs>
+// Lines of SIZE cells, of which OUT results are wanted.
+template <typename S, typename T, int BEYOND, int ACCESS, int SIZE, int OUT, int THREADS, int LINES, typename Rs>
 __global__ __launch_bounds__(THREADS* LINES) void packed_lines(const S* __restrict__ x,
                                                                 const Complex<T>* __restrict__ spectra,
                                                                 S* __restrict__ out, const Complex<T>* __restrict__ table,
@@ -262,10 +306,10 @@ __global__ __launch_bounds__(THREADS* LINES) void packed_lines(const S* __restri
   } else {
     // Nothing waits for a number before all are on their way.
     Complex<S> stored[F::E];
-    const int count = (int)row.size / 2;
+    const Complex<S>* at = (const Complex<S>*)row.at + t;
     F::template elements<0>(t, [&](int slot, int i) {
       stored[slot] = {};
-      if (ACCESS == WHOLLY || i < count) stored[slot] = load_once((const Complex<S>*)row.at + i);
+      if (ACCESS == WHOLLY || within<SIZE / 2, THREADS>(i, t)) stored[slot] = load_once(at + (i - t));
     });
     F::template elements<0>(t, [&](int slot, int) { v[slot] = to_number(stored[slot]); });
   }
@@ -293,14 +337,14 @@ __global__ __launch_bounds__(THREADS* LINES) void packed_lines(const S* __restri
   }
   B::template run<false>(v, shared, table + Rs::table(F::PASSES), t);
   if (!valid) return;
-  const index_t width = (index_t)a.out[1];
-  out += plane * a.out[1];
+  out += plane * OUT;
   B::template elements<B::PASSES - 1>(t, [&](int slot, int i) {
     if constexpr (ACCESS != SINGLY) {
-      if (ACCESS == WHOLLY || 2 * i < width) store_once((Complex<S>*)out + i, Storage<Complex<S>>::from(v[slot]));
+      if (ACCESS != WHOLLY && !within<OUT / 2, THREADS>(i, t)) return;
+      store_once((Complex<S>*)out + t + (i - t), Storage<Complex<S>>::from(v[slot]));
     } else {
-      if (2 * i < width) store_once(out + 2 * i, Storage<S>::from(v[slot].re));
-      if (2 * i + 1 < width) store_once(out + 2 * i + 1, Storage<S>::from(v[slot].im));
+      if (2 * i < OUT) store_once(out + 2 * i, Storage<S>::from(v[slot].re));
+      if (2 * i + 1 < OUT) store_once(out + 2 * i + 1, Storage<S>::from(v[slot].im));
     }
   });
 }

@@ -33,37 +33,16 @@ struct Tile {
     __syncthreads();
   }
 
-  template <int COUNT, typename F>
-  SOPS_DEVICE static void share(F&& f) {
-#pragma unroll 1
-    for (int w = threadIdx.x; w < COUNT; w += THREADS) f(w);
-  }
-
-  // f(v, j, c) on R elements of column c: number j of PARTS butterflies of a block of pass P, for the first SOME columns,
-  // or the first `some` of them.
+  // f(v, j, c) for the first SOME columns.
   template <int P, int SOME, bool READ, bool WRITE, typename F>
-  SOPS_DEVICE void down(F&& f, int some = SOME) const {
-    using L = Level<ColumnRs, P>;
-    share<ROWS / L::R * SOME>([&](int w) {
-      const int c = w % SOME, b = w / SOME, j = b % L::PARTS;
-      if (c >= some) return;
-      Complex<T> v[L::R], *here = at + (b / L::PARTS * L::M + j) * PITCH + c;
-      if constexpr (READ) {
-#pragma unroll
-        for (int q = 0; q < L::R; ++q) v[q] = here[q * L::PARTS * PITCH];
-      }
-      f(v, j, c);
-      if constexpr (WRITE) {
-#pragma unroll
-        for (int q = 0; q < L::R; ++q) here[q * L::PARTS * PITCH] = v[q];
-      }
-    });
+  SOPS_DEVICE void down(F&& f) const {
+    down_columns<ColumnRs, P, THREADS, PITCH, SOME, READ, WRITE>(at, [](int c) { return c; }, f);
   }
-  // The same along rows; `place` is the number of the row plus ROWS times that of its first element.
+  // f(v, j, place) on R numbers along a row; `place` is the number of the row plus ROWS times that of its first element.
   template <int P, bool READ, bool WRITE, typename F>
   SOPS_DEVICE void across(F&& f) const {
     using L = Level<RowRs, P>;
-    share<COLUMNS / L::R * ROWS>([&](int w) {
+    share<THREADS, COLUMNS / L::R * ROWS>([&](int w) {
       const int r = w % ROWS, b = w / ROWS, j = b % L::PARTS, first = b / L::PARTS * L::M + j;
       Complex<T> v[L::R], *here = at + r * PITCH + first;
       if constexpr (READ) {
@@ -92,8 +71,9 @@ struct Tile {
     repeat<ColumnRs::count - 1>([&](auto p) {
       constexpr int P = decltype(p)::value + 1;
       __syncthreads();
-      down<P, COLUMNS, true, true>(
-          [&](auto& v, int j, int) { forward<ColumnRs, P, SIGN>(v, columns, j); }, ALL ? COLUMNS : full);
+      down<P, COLUMNS, true, true>([&](auto& v, int j, int c) {
+        if (ALL || c < full) forward<ColumnRs, P, SIGN>(v, columns, j);
+      });
     });
     repeat<LAST>([&](auto p) {
       constexpr int P = decltype(p)::value;
@@ -135,11 +115,11 @@ struct Tile {
 
 template <typename V, int THREADS, int BLOCKS, typename ColumnRs, typename RowRs>
 __global__ __launch_bounds__(THREADS, BLOCKS) void tile_spectra(const V* __restrict__ taps,
-                                                                Complex<typename Parts<V>::Real>* __restrict__ spectra,
-                                                                const Complex<typename Parts<V>::Real>* __restrict__ columns,
-                                                                const Complex<typename Parts<V>::Real>* __restrict__ rows,
+                                                                Complex<typename ValueOf<V>::Real>* __restrict__ spectra,
+                                                                const Complex<typename ValueOf<V>::Real>* __restrict__ columns,
+                                                                const Complex<typename ValueOf<V>::Real>* __restrict__ rows,
                                                                 TapsArguments a) {
-  using T = typename Parts<V>::Real;
+  using T = typename ValueOf<V>::Real;
   using Block = Tile<T, THREADS, ColumnRs, RowRs>;
   const Block tile(shared_memory<T>(), columns, rows);
   taps += (long long)blockIdx.x * (a.taps[0] * a.taps[1]);
@@ -159,12 +139,12 @@ __global__ __launch_bounds__(THREADS, BLOCKS) void tile_spectra(const V* __restr
 template <typename V, int BEYOND, int ACTIVATION, bool STRIDED, int KEEP, int THREADS, int BLOCKS, typename ColumnRs,
           typename RowRs>
 __global__ __launch_bounds__(THREADS, BLOCKS) void tile_filter(const V* __restrict__ x,
-                                                               const Complex<typename Parts<V>::Real>* __restrict__ spectra,
+                                                               const Complex<typename ValueOf<V>::Real>* __restrict__ spectra,
                                                                V* __restrict__ out,
-                                                               const Complex<typename Parts<V>::Real>* __restrict__ columns,
-                                                               const Complex<typename Parts<V>::Real>* __restrict__ rows,
+                                                               const Complex<typename ValueOf<V>::Real>* __restrict__ columns,
+                                                               const Complex<typename ValueOf<V>::Real>* __restrict__ rows,
                                                                TileArguments a, FinishArguments f) {
-  using T = typename Parts<V>::Real;
+  using T = typename ValueOf<V>::Real;
   using Block = Tile<T, THREADS, ColumnRs, RowRs>;
   const Block tile(shared_memory<T>(), columns, rows);
   Places<V> places;
@@ -193,11 +173,11 @@ __global__ __launch_bounds__(THREADS, BLOCKS) void tile_filter(const V* __restri
 // Spectra [sample][channel] of a slice of the samples.
 template <typename V, int BEYOND, int THREADS, int BLOCKS, typename ColumnRs, typename RowRs>
 __global__ __launch_bounds__(THREADS, BLOCKS) void tile_forward(const V* __restrict__ x,
-                                                                Complex<typename Parts<V>::Real>* __restrict__ spectra,
-                                                                const Complex<typename Parts<V>::Real>* __restrict__ columns,
-                                                                const Complex<typename Parts<V>::Real>* __restrict__ rows,
+                                                                Complex<typename ValueOf<V>::Real>* __restrict__ spectra,
+                                                                const Complex<typename ValueOf<V>::Real>* __restrict__ columns,
+                                                                const Complex<typename ValueOf<V>::Real>* __restrict__ rows,
                                                                 TileArguments a) {
-  using T = typename Parts<V>::Real;
+  using T = typename ValueOf<V>::Real;
   using Block = Tile<T, THREADS, ColumnRs, RowRs>;
   const Block tile(shared_memory<T>(), columns, rows);
   Places<V> places;
@@ -218,10 +198,10 @@ __global__ __launch_bounds__(THREADS, BLOCKS) void tile_forward(const V* __restr
 // Mixed spectra [group][sample][output] of a slice of the samples.
 template <typename V, int ACTIVATION, bool STRIDED, int KEEP, int THREADS, int BLOCKS, typename ColumnRs, typename RowRs>
 __global__ __launch_bounds__(THREADS, BLOCKS) void tile_inverse(
-    const Complex<typename Parts<V>::Real>* __restrict__ spectra, V* __restrict__ out,
-    const Complex<typename Parts<V>::Real>* __restrict__ columns,
-    const Complex<typename Parts<V>::Real>* __restrict__ rows, TileArguments a, FinishArguments f) {
-  using T = typename Parts<V>::Real;
+    const Complex<typename ValueOf<V>::Real>* __restrict__ spectra, V* __restrict__ out,
+    const Complex<typename ValueOf<V>::Real>* __restrict__ columns,
+    const Complex<typename ValueOf<V>::Real>* __restrict__ rows, TileArguments a, FinishArguments f) {
+  using T = typename ValueOf<V>::Real;
   using Block = Tile<T, THREADS, ColumnRs, RowRs>;
   const Block tile(shared_memory<T>(), columns, rows);
   Places<V> places;
@@ -334,10 +314,10 @@ struct Lines {
 
 template <typename V, int LINES, int THREADS, typename Rs>
 __global__ __launch_bounds__(THREADS) void line_spectra(const V* __restrict__ taps,
-                                                        Complex<typename Parts<V>::Real>* __restrict__ spectra,
-                                                        const Complex<typename Parts<V>::Real>* __restrict__ table,
+                                                        Complex<typename ValueOf<V>::Real>* __restrict__ spectra,
+                                                        const Complex<typename ValueOf<V>::Real>* __restrict__ table,
                                                         TapsArguments a) {
-  using T = typename Parts<V>::Real;
+  using T = typename ValueOf<V>::Real;
   using Block = Lines<T, LINES, THREADS, Rs>;
   const Block lines{shared_memory<T>(), table};
   const long long first = (long long)blockIdx.x * LINES;
@@ -359,11 +339,11 @@ __global__ __launch_bounds__(THREADS) void line_spectra(const V* __restrict__ ta
 
 template <typename V, int BEYOND, int LINES, int THREADS, typename Rs>
 __global__ __launch_bounds__(THREADS) void line_filter(const V* __restrict__ x,
-                                                       const Complex<typename Parts<V>::Real>* __restrict__ spectra,
+                                                       const Complex<typename ValueOf<V>::Real>* __restrict__ spectra,
                                                        V* __restrict__ out,
-                                                       const Complex<typename Parts<V>::Real>* __restrict__ table,
+                                                       const Complex<typename ValueOf<V>::Real>* __restrict__ table,
                                                        TileArguments a) {
-  using T = typename Parts<V>::Real;
+  using T = typename ValueOf<V>::Real;
   using Block = Lines<T, LINES, THREADS, Rs>;
   struct Own {
     Places<V> places;

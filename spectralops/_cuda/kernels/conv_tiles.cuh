@@ -43,6 +43,33 @@ SOPS_DEVICE void inverse(Complex<T> (&v)[Rs::of(P)], const Complex<T>* __restric
   Dft<L::R, 1>::run(v);
 }
 
+// f(0), ... f(COUNT - 1) by the THREADS threads of a block.
+template <int THREADS, int COUNT, typename F>
+SOPS_DEVICE void share(F&& f) {
+#pragma unroll 1
+  for (int w = threadIdx.x; w < COUNT; w += THREADS) f(w);
+}
+
+// f(v, j, c) on R numbers of column c, of which butterfly j of a block of pass P consists, for columns c = which(0), ...
+// which(COUNT - 1) of the tile at `at`, whose rows lie PITCH apart.
+template <typename Rs, int P, int THREADS, int PITCH, int COUNT, bool READ, bool WRITE, typename T, typename Which, typename F>
+SOPS_DEVICE void down_columns(Complex<T>* at, Which&& which, F&& f) {
+  using L = Level<Rs, P>;
+  share<THREADS, Rs::size / L::R * COUNT>([&](int w) {
+    const int c = which(w % COUNT), b = w / COUNT, j = b % L::PARTS;
+    Complex<T> v[L::R], *here = at + (b / L::PARTS * L::M + j) * PITCH + c;
+    if constexpr (READ) {
+#pragma unroll
+      for (int q = 0; q < L::R; ++q) v[q] = here[q * L::PARTS * PITCH];
+    }
+    f(v, j, c);
+    if constexpr (WRITE) {
+#pragma unroll
+      for (int q = 0; q < L::R; ++q) here[q * L::PARTS * PITCH] = v[q];
+    }
+  });
+}
+
 // ---- where tiles lie
 
 struct TileArguments {
@@ -66,8 +93,8 @@ SOPS_DEVICE long long kernel_of(const TileArguments& a, unsigned plane) {
 // What one transform takes of an image: a tile, or two where they are real.
 template <typename V>
 struct Places {
-  using T = typename Parts<V>::Real;
-  static constexpr int TOGETHER = Parts<V>::COMPLEX ? 1 : 2;
+  using T = typename ValueOf<V>::Real;
+  static constexpr int TOGETHER = ValueOf<V>::COMPLEX ? 1 : 2;
   index_t row[TOGETHER], column[TOGETHER];
   bool there[TOGETHER];
 
@@ -90,8 +117,8 @@ struct Places {
 // Reads along one axis of the tiles, 0 or 1, from element (r, c) on, every JUMP-th element in turn.
 template <typename V, int BEYOND, int AXIS, int JUMP>
 struct Reader {
-  using T = typename Parts<V>::Real;
-  using Number = typename Parts<V>::Number;
+  using T = typename ValueOf<V>::Real;
+  using Number = typename ValueOf<V>::Number;
   static constexpr int TOGETHER = Places<V>::TOGETHER;
   const V* at[TOGETHER];
   index_t first[TOGETHER], size[TOGETHER];  // cell of the first element; no size where there is nothing but the fill
@@ -99,7 +126,7 @@ struct Reader {
   Number fill;
 
   SOPS_DEVICE Reader(const Places<V>& places, const V* image, const TileArguments& a, int r, int c)
-      : width(a.size[1]), fill(Parts<V>::of(a.fill[0], a.fill[1])) {
+      : width(a.size[1]), fill(ValueOf<V>::of(a.fill[0], a.fill[1])) {
 #pragma unroll
     for (int u = 0; u < TOGETHER; ++u) {
       const index_t row = places.row[u] + r - (index_t)a.before[0], column = places.column[u] + c - (index_t)a.before[1];
@@ -134,7 +161,7 @@ struct Reader {
 // Writes the tiles' results along one axis in the same way.
 template <typename V, bool STRIDED, int AXIS, int JUMP, typename F>
 struct Writer {
-  using T = typename Parts<V>::Real;
+  using T = typename ValueOf<V>::Real;
   static constexpr int TOGETHER = Places<V>::TOGETHER;
   V* at[TOGETHER];
   index_t first[TOGETHER], limit[TOGETHER];  // result of the first element; those from limit on are not stored
@@ -173,7 +200,7 @@ struct Writer {
 
  private:
   SOPS_DEVICE long long step() const { return AXIS == 0 ? width : 1; }
-  SOPS_DEVICE void one(int u, int q, typename Parts<V>::Number value) {
+  SOPS_DEVICE void one(int u, int q, typename ValueOf<V>::Number value) {
     const bool stored = q * JUMP < limit[u];
     if constexpr (STRIDED) {
       const index_t place = first[u] + q * JUMP;
@@ -189,6 +216,7 @@ struct Writer {
 
 struct TapsArguments {
   long long taps[2], dilation[2];
+  long long before[2];  // element of the kernel in the first cell
   long long flip;  // whether kernels are reversed
   long long kernels;
   double scale;
@@ -196,10 +224,10 @@ struct TapsArguments {
 
 // Element i of a kernel with its holes; taps lie in rows of a.taps[1].
 template <typename V>
-SOPS_DEVICE typename Parts<V>::Number tap_at(const V* taps, const TapsArguments& a, int r, int c) {
+SOPS_DEVICE typename ValueOf<V>::Number tap_at(const V* taps, const TapsArguments& a, int r, int c) {
   const int down = (int)a.dilation[0], right = (int)a.dilation[1];
   int i = r / down, k = c / right;
-  if (i * down != r || k * right != c || i >= (int)a.taps[0] || k >= (int)a.taps[1]) return Parts<V>::of(0, 0);
+  if (i * down != r || k * right != c || i >= (int)a.taps[0] || k >= (int)a.taps[1]) return ValueOf<V>::of(0, 0);
   if (a.flip) {
     i = (int)a.taps[0] - 1 - i;
     k = (int)a.taps[1] - 1 - k;

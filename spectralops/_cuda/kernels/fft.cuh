@@ -32,6 +32,14 @@ SOPS_CONSTEXPR int split(int r) {
   return r % 4 == 0 ? 4 : r % 2 == 0 ? 2 : r % 3 == 0 ? 3 : r % 5 == 0 ? 5 : r % 7 == 0 ? 7 : r;
 }
 
+SOPS_CONSTEXPR bool coprime(int a, int b) { return b == 0 ? a == 1 : coprime(b, a % b); }
+// The number below a b that is k1 modulo a and k2 modulo b.
+SOPS_CONSTEXPR int both(int k1, int k2, int a, int b) {
+  int k = k1;
+  while (k % b != k2) k += a;
+  return k;
+}
+
 // v[k] <- sum_n v[n] exp(SIGN 2 pi i n k / R), all in registers.
 template <int R, int SIGN>
 struct Dft {
@@ -81,14 +89,19 @@ struct Dft {
     });
   }
 
-  // n = B a + b, k = c + A d.
+  // n = B a + b, k = c + A d. Factors that have none in common need no roots between them: n = B a + A b, c and d are k
+  // modulo A and B.
   template <typename T>
   SOPS_DEVICE static void composite(Complex<T> (&v)[R]) {
     constexpr int A = split(R), B = R / A;
+    constexpr bool PRIME = coprime(A, B);
     Complex<T> rows[B][A];
     repeat<B>([&](auto b) {
       constexpr int n2 = decltype(b)::value;
-      repeat<A>([&](auto a) { rows[n2][decltype(a)::value] = v[B * decltype(a)::value + n2]; });
+      repeat<A>([&](auto a) {
+        constexpr int n1 = decltype(a)::value;
+        rows[n2][n1] = v[PRIME ? (B * n1 + A * n2) % R : B * n1 + n2];
+      });
       Dft<A, SIGN>::run(rows[n2]);
     });
     repeat<A>([&](auto c) {
@@ -96,10 +109,13 @@ struct Dft {
       Complex<T> column[B];
       repeat<B>([&](auto b) {
         constexpr int n2 = decltype(b)::value;
-        column[n2] = rotate<SIGN * n2 * k1, R>(rows[n2][k1]);
+        column[n2] = rotate<PRIME ? 0 : SIGN * n2 * k1, R>(rows[n2][k1]);
       });
       Dft<B, SIGN>::run(column);
-      repeat<B>([&](auto d) { v[k1 + A * decltype(d)::value] = column[decltype(d)::value]; });
+      repeat<B>([&](auto d) {
+        constexpr int k2 = decltype(d)::value;
+        v[PRIME ? both(k1, k2, A, B) : k1 + A * k2] = column[k2];
+      });
     });
   }
 };
