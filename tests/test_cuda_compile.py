@@ -41,6 +41,8 @@ SPILLS = {
     "march_volume<float, 2, 3, 16, 4,": 80,
     # An address or two of the many that a cell's neighbours in three dimensions have.
     "stage<": 64,
+    # Addresses of the multipliers, where these are several or indices have 64 bits; none for one with 32.
+    "images_filter<": 144,
 }
 # What PyTorch's layers launch beside operators.
 LAYERS = (
@@ -91,6 +93,8 @@ def kernels() -> dict[tuple[str, str, str], tuple[Kernel, ...]]:
             for shape in ((64, 64), (2, 32, 32)):  # images that share a block with their spectrum
                 field = np.zeros(shape, dtype)
                 so.spectral_filter(field, GAUSSIAN, axes=tuple(range(field.ndim)), backend=BACKEND)
+            for shape in ((128, 256), (1, 128, 256)):  # images of clusters
+                so.spectral_filter(np.zeros(shape, dtype), GAUSSIAN, axes=tuple(range(len(shape))), backend=BACKEND)
             so.spectral_filter(np.zeros((2, 17), dtype), GAUSSIAN, axes=1, backend=BACKEND)  # odd lines in twos
             for shape in ((65536,), (8192, 16)):  # lines and columns of which clusters transform parts
                 so.spectral_filter(np.zeros(shape, dtype), GAUSSIAN, axes=tuple(range(len(shape))), backend=BACKEND)

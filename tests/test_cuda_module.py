@@ -32,11 +32,12 @@ def folder(tmp_path, monkeypatch: pytest.MonkeyPatch):
 @pytest.fixture
 def cupy(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Stands in for CuPy: records what is compiled, launched and allocated."""
-    log: dict[str, list[Any]] = {"compiled": [], "launched": [], "allocated": [], "modes": []}
+    log: dict[str, list[Any]] = {"compiled": [], "launched": [], "allocated": [], "modes": [], "allowed": []}
 
     class Function:
         max_dynamic_shared_size_bytes = 0
         shared_size_bytes = 8
+        kernel = SimpleNamespace(ptr=5)
 
         def __call__(self, grid: Any, block: Any, arguments: Any, *, shared_mem: int) -> None:
             log["launched"].append((grid, block, arguments, shared_mem))
@@ -73,6 +74,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         ),
     )
     monkeypatch.setitem(sys.modules, "cupy", fake)
+    fake.cuda.driver = SimpleNamespace(funcSetAttribute=lambda *values: log["allowed"].append(values))
     exchange = SimpleNamespace(cuThreadExchangeStreamCaptureMode=lambda mode: log["modes"].append(mode))
     monkeypatch.setattr(launch.ctypes, "CDLL", lambda name: exchange)
     monkeypatch.setattr(launch.ctypes, "byref", lambda value: value.value)
@@ -117,7 +119,7 @@ def test_only_the_named_instantiation_is_compiled_and_only_once(folder, cupy: Si
         {"options": ("-DINDEX_T=long long",)},
         {"file": "base.cuh"},
         {"shared": module.STATIC_SHARED_BYTES + 1},
-        {"crowded": True},
+        {"carveout": 100},
         {"cooperative": True},
     ],
     ids=str,
@@ -159,12 +161,18 @@ def test_much_shared_memory_is_asked_for(folder, cupy: SimpleNamespace, shared: 
     assert module.function(kernel, 0, 99).max_dynamic_shared_size_bytes == limit
 
 
-@pytest.mark.parametrize(("crowded", "percent"), [(False, None), (True, 100)])
-def test_crowded_multiprocessors_want_all_shared_memory(
-    folder, cupy: SimpleNamespace, crowded: bool, percent: int | None
+@pytest.mark.parametrize(("carveout", "percent"), [(0, None), (72, 72)])
+def test_crowded_multiprocessors_want_shared_memory(
+    folder, cupy: SimpleNamespace, carveout: int, percent: int | None
 ) -> None:
-    kernel = Kernel("tiny.cu", "tiny<float>", (1,), (32,), crowded=crowded)
+    kernel = Kernel("tiny.cu", "tiny<float>", (1,), (32,), carveout=carveout)
     assert getattr(module.function(kernel, 0, 99), "preferred_shared_memory_carveout", None) == percent
+
+
+@pytest.mark.parametrize(("cluster", "allowed"), [(8, []), (16, [(5, 14, 1)])])
+def test_large_clusters_are_allowed(folder, cupy: SimpleNamespace, cluster: int, allowed: list[Any]) -> None:
+    module.function(Kernel("tiny.cu", "tiny<float>", (16,), (32,), cluster=cluster), 0, 99)
+    assert cupy.log["allowed"] == allowed
 
 
 def test_functions_are_bounded(folder, cupy: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,7 +52,7 @@ CALLS: dict[str, tuple[Shapes, Callable[..., Any]]] = {
     "a line of a cluster": (((65536,),), filtered(0)),
     "images": (((2, 6, 8),), filtered(1, 2)),
     "images in a block": (((3, 32, 16),), filtered(1, 2)),
-    "large images in a block": (((1, 128, 128),), filtered(1, 2)),
+    "large images in a block": (((1, 128, 96),), filtered(1, 2)),
     "an image of a cluster": (((128, 256),), filtered(0, 1)),
     "a volume of clusters": (((2, 128, 256),), filtered(0, 1, 2)),
     "columns of a cluster": (((8192, 16),), filtered(0, 1)),

@@ -40,9 +40,9 @@ class Kernel:
         Compiler options beyond :data:`module.OPTIONS`.
     cooperative : bool
         Whether all blocks must run at once, since they wait for one another.
-    crowded : bool
-        Whether the first-level cache gives up all that it can spare, so that as many blocks as fit share a
-        multiprocessor: left to itself, the driver may run fewer.
+    carveout : int
+        Percent of the memory beside a multiprocessor that is shared memory and not first-level cache, so that as many
+        blocks as fit run there: left to itself (0), the driver may run fewer.
     cluster : int
         Neighbouring blocks that run at once and reach into one another's shared memory, as the kernel's code says too.
     """
@@ -54,7 +54,7 @@ class Kernel:
     shared: int = 0
     options: tuple[str, ...] = ()
     cooperative: bool = False
-    crowded: bool = False
+    carveout: int = 0
     cluster: int = 1
 
 

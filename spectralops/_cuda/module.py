@@ -32,7 +32,9 @@ class Kernel(Protocol):
     @property
     def cooperative(self) -> bool: ...
     @property
-    def crowded(self) -> bool: ...
+    def carveout(self) -> int: ...
+    @property
+    def cluster(self) -> int: ...
 
 
 KERNELS = Path(__file__).parent / "kernels"
@@ -40,6 +42,8 @@ INCLUDE = re.compile(r'^[ \t]*#include "([\w.]+)"[ \t]*$', re.MULTILINE)
 OPTIONS = ("--std=c++17", "--device-as-default-execution-space")
 # A block may use more than this only after its function has been told so.
 STATIC_SHARED_BYTES = 48 * 1024
+# Larger clusters must be allowed: CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED.
+PORTABLE_CLUSTER, ANY_CLUSTER = 8, 14
 # Functions kept; a program uses a handful per operator, shape and dtype.
 CAPACITY = 512
 
@@ -68,7 +72,7 @@ def function(kernel: Kernel, device: int, shared_limit: int) -> Any:
     """The compiled function of a kernel on the current CUDA device, compiled at most once even by many threads."""
     key = (
         device, kernel.file, kernel.name, kernel.options, kernel.shared > STATIC_SHARED_BYTES,
-        kernel.cooperative, kernel.crowded,
+        kernel.cooperative, kernel.carveout,
     )  # fmt: skip
     found = _kept(key)
     if found is not None:
@@ -119,8 +123,10 @@ def _compile(kernel: Kernel, shared_limit: int) -> Any:
     found = module.get_function(kernel.name)
     if kernel.shared > STATIC_SHARED_BYTES:
         found.max_dynamic_shared_size_bytes = shared_limit - found.shared_size_bytes
-    if kernel.crowded:
-        found.preferred_shared_memory_carveout = 100
+    if kernel.carveout:
+        found.preferred_shared_memory_carveout = kernel.carveout
+    if kernel.cluster > PORTABLE_CLUSTER:
+        cupy.cuda.driver.funcSetAttribute(found.kernel.ptr, ANY_CLUSTER, 1)
     return found
 
 

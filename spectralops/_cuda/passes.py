@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Chirp", "Passes", "factors", "passes", "unpacking_roots", "within_warp"]
+__all__ = ["Chirp", "Passes", "by_twos", "factors", "passes", "unpacking_roots", "within_warp"]
 
 RADICES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 24, 25, 28, 30, 32)
 PRIMES = (2, 3, 5, 7, 11, 13)
@@ -274,6 +274,23 @@ def _ways(
         cost += 3.0 * (radices[-1] != 8) - 0.01 * radices[0] if mirrored else 0.01 * radices[-1]
         found.append((cost, Passes(radices, threads, stride)))
     return found
+
+
+@lru_cache(maxsize=1024)
+def by_twos(n: int, stride: int, points: int) -> Passes | None:
+    """The way in the fewest passes in which threads, part of a warp, hold so many points in every pass.
+
+    Before the first pass these are two butterflies side by side. None where there is no such way.
+    """
+    threads = n // points
+    if n % points or threads == 0 or 32 % threads:
+        return None
+    found = []
+    for order in _factorisations(n, MOST_PASSES - 1):
+        if 2 * order[0] == points and all(points % r == 0 for r in order):
+            ways = _ways(order, points, stride, True, threads, False)
+            found += [(len(order), max(order), cost, way) for cost, way in ways]
+    return min(found, key=lambda way: way[:3])[3] if found else None
 
 
 def _thread_counts(butterflies: list[int], fewest: int, most: int) -> list[int]:

@@ -117,7 +117,7 @@ def plane_kernel(
     plane = plane.shared_out(planes, shared_bytes, multiprocessors)
     blocks = plane.blocks(shared_bytes)
     template = f"{', '.join(reals)}, {plane.kept}, {kept[0]}, {kept[1]}, {plane.threads}, {blocks}, {plane.passes}"
-    return Kernel(FILE, f"{name}<{template}>", (planes,), (plane.threads,), plane.shared, options, crowded=True)
+    return Kernel(FILE, f"{name}<{template}>", (planes,), (plane.threads,), plane.shared, options, carveout=100)
 
 
 def filter_kernel(
@@ -125,4 +125,4 @@ def filter_kernel(
 ) -> Kernel:
     """Both axes forward, the product, and back."""
     template = f"{', '.join(reals)}, {plane.threads}, {plane.blocks(shared_bytes)}, {plane.passes}{factors}"
-    return Kernel(FILE, f"planes_filter<{template}>", (planes,), (plane.threads,), plane.shared, options, crowded=True)
+    return Kernel(FILE, f"planes_filter<{template}>", (planes,), (plane.threads,), plane.shared, options, carveout=100)

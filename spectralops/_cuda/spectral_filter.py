@@ -34,11 +34,12 @@ def algorithm(plan: SpectralFilterPlan) -> str:
     if layout.spread is not None:
         radices = " x ".join([layout.spread.words, *radices.split(" x ")[1:]])
         clusters = f" in clusters of {layout.spread.parts} blocks"
-    if layout.plane is not None and len(layout.sizes) == 2:
-        return f"one kernel, a block per image: forward, product and inverse in shared memory, radices {radices}"
-    if layout.plane is not None:
+    image = "a block" if layout.image is None else f"a cluster of {layout.image.parts} blocks"
+    if layout.whole and len(layout.sizes) == 2:
+        return f"one kernel, {image} per image: forward, product and inverse in shared memory, radices {radices}"
+    if layout.whole:
         return (
-            "3 kernels: the last two axes of an image in a block, forward, product and inverse along the first axis"
+            f"3 kernels: the last two axes of an image in {image}, forward, product and inverse along the first axis"
             f"{clusters}, the last two back; half of the spectrum in a workspace; radices {radices}"
         )
     if layout.halves:

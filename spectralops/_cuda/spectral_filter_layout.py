@@ -17,6 +17,7 @@ from spectralops._cuda.geometry import (
     stored_as,
     unfit,
 )
+from spectralops._cuda.images import Image, image_geometry
 from spectralops._cuda.passes import Chirp
 from spectralops._cuda.planes import Plane, plane_geometry
 from spectralops._cuda.spread import Spread, spread_columns, spread_lines
@@ -40,6 +41,12 @@ class Layout:
     plane: Plane | None = None  # how one block transforms the last two axes
     halves: bool = False  # whether two blocks share a line, of which `row` transforms half
     spread: Spread | None = None  # how clusters transform lines, or the first of several axes
+    image: Image | None = None  # how a cluster transforms the last two axes
+
+    @property
+    def whole(self) -> bool:
+        """Whether one kernel transforms the last two axes."""
+        return self.plane is not None or self.image is not None
 
     @property
     def itemsize(self) -> int:
@@ -100,13 +107,16 @@ def layout_of(plan: SpectralFilterPlan, shared_bytes: int = SHARED_BYTES) -> Lay
         return formed
     form, columns = formed
     spread = spread_columns(sizes[0], columns[0], itemsize, shared_bytes)
-    plane = None
+    plane = image = None
     if form == "PAIRS" and not plan.padded:
-        plane = plane_geometry(sizes[-2:], last // 2 + 1, itemsize, shared_bytes)
-    if plane is None:
-        return Layout(form, sizes, plan.batch, reals, row, columns, spread=spread)
-    columns = (*columns[:-1], Lines(plane.column, 1))
-    return Layout(form, sizes, plan.batch, reals, Lines(plane.row, 1), columns, plane, spread=spread)
+        planes = plan.batch * math.prod(sizes[:-2])
+        image = image_geometry(sizes[-2:], itemsize, shared_bytes, planes, len(sizes) > 2)
+        if image is None:
+            plane = plane_geometry(sizes[-2:], last // 2 + 1, itemsize, shared_bytes)
+    both = plane or image
+    if both is not None:
+        row, columns = Lines(both.row, 1), (*columns[:-1], Lines(both.column, 1))
+    return Layout(form, sizes, plan.batch, reals, row, columns, plane, spread=spread, image=image)
 
 
 def _one_for_all(plan: SpectralFilterPlan) -> bool:

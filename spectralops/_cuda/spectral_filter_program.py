@@ -24,6 +24,7 @@ from spectralops._cuda.geometry import (
     required,
     rows_kernel,
 )
+from spectralops._cuda.images import image_filter, image_kernel
 from spectralops._cuda.launch import Kernel, Runner
 from spectralops._cuda.planes import filter_kernel, plane_kernel
 from spectralops._cuda.program import Address, Program, address
@@ -170,12 +171,15 @@ class _Builder:
             program.add(kernel, apart, Address(OUT, shift), np.int64(sums), np.int64(half))
 
     def planes(self, name: str, source: Address, target: Address, count: int) -> None:
-        """The last two axes at once."""
-        plane = self.layout.plane
-        assert plane is not None
-        kept = (self.layout.sizes[-2], 0)
-        kernel = plane_kernel(name, self.layout.reals, plane, kept, count, self.prepared.shared_bytes, self.options)
-        tables = [self.table(axis, name == "planes_inverse") for axis in (2, 1)]
+        """The last two axes at once, `forward` or `inverse`."""
+        plane, image = self.layout.plane, self.layout.image
+        if image is not None:
+            kernel = image_kernel(f"images_{name}", image, self.layout.reals, count, self.options)
+        else:
+            assert plane is not None
+            room, kept = self.prepared.shared_bytes, (self.layout.sizes[-2], 0)
+            kernel = plane_kernel(f"planes_{name}", self.layout.reals, plane, kept, count, room, self.options)
+        tables = [self.table(axis, name == "inverse") for axis in (2, 1)]
         self.prepared.program.add(kernel, source, target, *tables)
 
     def table(self, axis: int, backwards: bool) -> Address:
@@ -225,17 +229,20 @@ class _Builder:
             name = "twos_filter" if layout.form == "SPLIT" else "rows_filter"
             self.rows(name, Address(X), Address(OUT), layout.batch, fused=True)
             return
-        if layout.plane is not None and len(layout.sizes) == 2:
-            kernel = filter_kernel(
-                layout.reals, layout.plane, layout.batch, self.prepared.shared_bytes, self.options, self.kinds
-            )
+        if layout.whole and len(layout.sizes) == 2:
+            if layout.image is not None:
+                kernel = image_filter(layout.image, layout.reals, layout.batch, self.options, self.kinds)
+            else:
+                assert layout.plane is not None
+                room = self.prepared.shared_bytes
+                kernel = filter_kernel(layout.reals, layout.plane, layout.batch, room, self.options, self.kinds)
             tables = [self.table(axis, False) for axis in (1, 0)]
             inner = self.filter_addresses(4)
             self.prepared.program.add(kernel, Address(X), Address(OUT), *tables, self.arguments, inner=inner)
             return
         one = math.prod(layout.sizes[:-1]) * layout.stored * self.complex_bytes
         # The packed spectrum fits into the result unless that is smaller; the one between the axes needs its own place.
-        packed = (layout.form == "HALF" or self.padding != "BARE" or layout.narrow) and layout.plane is None
+        packed = (layout.form == "HALF" or self.padding != "BARE" or layout.narrow) and not layout.whole
         whole = layout.form == "PAIRS" and len(layout.sizes) == 3
         each = one * (packed + whole)
         at_once = max(1, SPACE_BYTES // each) if each else layout.batch
@@ -259,12 +266,12 @@ class _Builder:
         outside = "PAIRS" if form == "PAIRS" else "FULL"
         pitch = row if form == "PAIRS" else k
         plane = sizes[-2] * pitch // (2 if form == "PAIRS" else 1)
-        if layout.plane is not None:
+        if layout.whole:
             area = sizes[1] * k
             across = (whole, "FULL", area)
-            self.planes("planes_forward", x, whole, count * sizes[0])
+            self.planes("forward", x, whole, count * sizes[0])
             self.columns("FILTER", 0, across, across, count, (area, sizes[0] * area, sizes[0] * area, 0, 0))
-            self.planes("planes_inverse", whole, out, count * sizes[0])
+            self.planes("inverse", whole, out, count * sizes[0])
             return
         self.rows("rows_forward", x, packed, lines)
         first = (packed, outside, pitch)

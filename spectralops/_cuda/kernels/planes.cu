@@ -9,6 +9,7 @@
 // column ROW_KEPT from LOW on.
 #include "fft.cuh"
 #include "filter.cuh"
+#include "pairs.cuh"
 #include "rows.cuh"
 
 // The same pointer, of which the compiler knows nothing: what it points to is loaded where it is used instead of being
@@ -62,35 +63,8 @@ struct Plane {
   // Two real rows, stored as S, as one complex row, transformed in `room`.
   template <typename S, typename M>
   SOPS_DEVICE static void forward(Complex<T> (&v)[Rows::E], const S* rows, M room, const Complex<T>* table, int t) {
-    if constexpr (Rows::template by_two<0>() && W % 2 == 0) {
-      Rows::template neighbours<0>(t, [&](int slot, int next, int i) {
-        const Complex<T> a = to_number(load_once((const Complex<S>*)(rows + i)));
-        const Complex<T> b = to_number(load_once((const Complex<S>*)(rows + W + i)));
-        v[slot] = {a.re, b.re};
-        v[next] = {a.im, b.im};
-      });
-    } else {
-      Rows::template elements<0>(t, [&](int slot, int i) {
-        v[slot] = {to_number(load_once(rows + i)), to_number(load_once(rows + W + i))};
-      });
-    }
+    load_pair<Rows>(v, rows, t);
     Rows::template run<false>(v, room, table, t);
-  }
-  template <typename S>
-  SOPS_DEVICE static void store(const Complex<T> (&v)[RowsBack::E], S* rows, int t) {
-    constexpr int LAST = RowsBack::PASSES - 1;
-    if constexpr (RowsBack::template by_two<LAST>() && W % 2 == 0) {
-      RowsBack::template neighbours<LAST>(t, [&](int slot, int next, int i) {
-        using Stored = Storage<Complex<S>>;
-        store_once((Complex<S>*)(rows + i), Stored::from(Complex<T>{v[slot].re, v[next].re}));
-        store_once((Complex<S>*)(rows + W + i), Stored::from(Complex<T>{v[slot].im, v[next].im}));
-      });
-    } else {
-      RowsBack::template elements<LAST>(t, [&](int slot, int i) {
-        store_once(rows + i, Storage<S>::from(v[slot].re));
-        store_once(rows + W + i, Storage<S>::from(v[slot].im));
-      });
-    }
   }
   // Column k of both rows of every pair, each twice, out of columns k and `mirror` of the packed rows; and back.
   template <typename V>
@@ -249,7 +223,7 @@ __global__ __launch_bounds__(THREADS, BLOCKS) void planes_inverse(const Complex<
       if (V::WHOLE || low < KEPT) v[slot] = row[mirrored ? V::WIDTH - low : low];
     });
     P::RowsBack::template run<false>(v, window.row_room(pair, group), anew(row_table), t);
-    if (own) P::store(v, out + pair * (2 * W), t);
+    if (own) store_pair<typename P::RowsBack>(v, out + pair * (2 * W), t);
   });
 }
 
@@ -292,6 +266,6 @@ __global__ __launch_bounds__(THREADS, BLOCKS) void planes_filter(const S* __rest
     Complex<T>* row = window.row(pair);
     P::RowsBack::template elements<0>(t, [&](int slot, int k) { v[slot] = row[k]; });
     P::RowsBack::template run<false>(v, row, anew(row_table) + RowRs::table(P::Rows::PASSES), t);
-    P::store(v, out + pair * (2 * W), t);
+    store_pair<typename P::RowsBack>(v, out + pair * (2 * W), t);
   });
 }
