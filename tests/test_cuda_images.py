@@ -9,7 +9,7 @@ from support import assert_close, tolerance
 
 import spectralops as so
 from spectralops._cuda import spectral_filter_layout as layouts
-from spectralops._cuda.images import Image, image_geometry
+from spectralops._cuda.images import Image, image_filter, image_geometry, image_kernel
 from spectralops._cuda.passes import Passes, by_twos
 from spectralops._cuda.spectral_filter import algorithm
 
@@ -94,6 +94,18 @@ def test_choice(sizes: tuple[int, int], itemsize: int, parts: int, points: int, 
 )
 def test_images_that_clusters_are_not_for(sizes: tuple[int, int], itemsize: int, room: int) -> None:
     assert image_geometry(sizes, itemsize, room, 16, False) is None
+
+
+def test_launches() -> None:
+    """The first-level cache keeps what the shared memory of all blocks leaves: four of 45 of 228 KiB."""
+    found = image_geometry((256, 256), 4, ROOM, 16, False)
+    assert found is not None
+    arguments = "float16_t, float, 4, 256, 8, 16, 16, 16, Radices<8, 8, 4>, 16, Radices<8, 8, 4>"
+    kernel = image_filter(found, ("float16_t", "float"), 3, ("-DX",), ", Factor<true, 1>")
+    assert kernel.name == f"images_filter<{arguments}, Factor<true, 1>>"
+    assert image_kernel("images_forward", found, ("float16_t", "float"), 3, ()).name == f"images_forward<{arguments}>"
+    assert (kernel.grid, kernel.block, kernel.cluster, kernel.options) == ((24,), (256,), 8, ("-DX",))
+    assert (kernel.shared, kernel.carveout) == (45056, 79)
 
 
 def test_passes_by_twos() -> None:
