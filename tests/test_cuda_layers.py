@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import replace
 from typing import Any
 
 import cuda_on_host
@@ -13,10 +14,11 @@ from cuda_on_host import BACKEND, backend
 
 import spectralops as so
 from spectralops._arrays import ArraySpec
-from spectralops._cuda import few, launch, module, planes, pruned, spectral_conv
+from spectralops._cuda import few, launch, module, planes, pruned, spectral_conv, turned
 from spectralops._cuda.pruned import OUT, SPACE
 
 H200 = launch.Device(0, 132, 227 * 1024)
+WITH_GROUPS = replace(H200, warp_groups=True)
 
 pytestmark = pytest.mark.skipif(not cuda_on_host.available(), reason="no g++")
 
@@ -39,9 +41,7 @@ def off(result: Any, expected: Any) -> float:
     return float(np.linalg.norm(result - expected) / np.linalg.norm(expected))
 
 
-@pytest.mark.parametrize(
-    ("size", "kept", "threads"), [(1024, 16, 32), (2048, 5, 64), (3072, 16, 96), (8192, 16, 128), (5120, 1, 32)]
-)
+@pytest.mark.parametrize(("size", "kept", "threads"), [(1024, 16, 32), (2048, 5, 64), (8192, 16, 128), (5120, 1, 32)])
 def test_few_wavenumbers_of_long_lines(host, rng, size: int, kept: int, threads: int) -> None:
     x, weight = random_layer(rng, (1, 3, size), 2, (kept,))
     result = so.spectral_conv(x, weight, backend=BACKEND)
@@ -196,3 +196,108 @@ def test_images_by_more_threads(host, rng, monkeypatch: pytest.MonkeyPatch, thre
     result = so.spectral_conv(x, weight, backend=BACKEND)
     assert host.launched[0].block == host.launched[2].block == (threads,)
     assert off(result, so.spectral_conv(x.astype("float64"), weight.astype("complex128"), backend="numpy")) < 5e-7
+
+
+def names(kernels: list[launch.Kernel]) -> list[str]:
+    return [kernel.name.partition("<")[0] for kernel in kernels]
+
+
+def test_many_samples_are_mixed_by_groups_of_warps(rng, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Real lines with samples that no whole group has, and the adjoint with its weights the other way round."""
+    monkeypatch.setattr(pruned, "_prepared", OrderedDict())
+    x, weight = random_layer(rng, (66, 32, 8), 32, (3,))
+    exact = so.plan_spectral_conv(x.shape, "float64", weight.astype("complex128"), backend="numpy")
+    with backend(cuda_on_host.HostRunner(warp_groups=True)) as runner:
+        plan = so.plan_spectral_conv(x.shape, "float32", weight, backend=BACKEND)
+        y = plan(x, weight)
+        back = plan.adjoint()(y, weight)
+    assert names(runner.launched) == ["turned_forward", "mix_groups", "turned_inverse"] * 2
+    assert off(y, exact(x.astype("float64"), weight.astype("complex128"))) < 3e-7
+    assert off(back, exact.adjoint()(y.astype("float64"), weight.astype("complex128"))) < 3e-7
+
+
+def test_many_complex_samples_by_groups_of_warps(rng, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines of a prime length, fewer channels than a warp has lanes, several blocks of channels."""
+    monkeypatch.setattr(pruned, "_prepared", OrderedDict())
+    x, weight = random_layer(rng, (65, 8, 7), 64, (4,))
+    x = x + 1j * x[::-1]
+    with backend(cuda_on_host.HostRunner(warp_groups=True)) as runner:
+        result = so.spectral_conv(x, weight, backend=BACKEND)
+    assert names(runner.launched) == ["turned_forward", "mix_groups", "turned_inverse"]
+    expected = so.spectral_conv(x.astype("complex128"), weight.astype("complex128"), backend="numpy")
+    assert off(result, expected) < 3e-7
+
+
+@pytest.mark.parametrize(
+    ("samples", "read", "written", "device", "mixed"),
+    [
+        (64, 64, 32, WITH_GROUPS, True),
+        (64, 64, 32, H200, False),
+        (63, 8, 32, WITH_GROUPS, False),
+        (64, 72, 32, WITH_GROUPS, False),
+        (64, 60, 32, WITH_GROUPS, False),
+        (64, 64, 48, WITH_GROUPS, False),
+        (256, 208, 64, WITH_GROUPS, True),
+        (256, 216, 64, WITH_GROUPS, False),
+    ],
+)
+def test_what_groups_of_warps_mix(samples: int, read: int, written: int, device: launch.Device, mixed: bool) -> None:
+    assert turned.mixed_by_groups(device, samples, read, written) == mixed
+
+
+@pytest.mark.parametrize(
+    ("samples", "read", "modes", "template", "grid", "threads", "shared"),
+    [
+        (1024, 64, 64, "64, 4, 4", 128, 512, 128),
+        (128, 32, 64, "32, 2, 4", 128, 256, 64),
+        (64, 24, 3, "24, 1, 1", 6, 128, 28),
+        (1000, 16, 3, "16, 4, 2", 24, 512, 48),
+        (1000, 208, 3, "208, 4, 1", 24, 512, 224),
+    ],
+)
+def test_blocks_of_groups(
+    samples: int, read: int, modes: int, template: str, grid: int, threads: int, shared: int
+) -> None:
+    """Kilobytes for the weights and for what is on its way; several blocks a wavenumber where these are few."""
+    kernel = turned.groups_kernel(samples, read, 64, modes, "WEIGHT", WITH_GROUPS, ("-DX",))
+    assert (kernel.name, kernel.options) == (f"mix_groups<{template}, WEIGHT>", ("-DX", "-arch=sm_90a"))
+    assert (kernel.grid, kernel.block, kernel.shared) == ((grid,), (threads,), shared * 1024)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "modes", "together"),
+    [
+        ((1024, 64, 128), "float32", (64,), (8, 8)),
+        ((1024, 64, 128), "complex64", (64,), (16, 16)),
+        ((64, 32, 2048), "float32", (200,), (4, 4)),
+        ((64, 32, 4096), "float32", (200,), (2, 2)),
+        ((64, 32, 8192), "float32", (200,), None),
+        ((64, 32, 8192), "float32", (16,), None),
+        ((64, 32, 128), "float64", (16,), None),
+        ((64, 32, 8, 128), "float32", (4, 16), None),
+    ],
+    ids=str,
+)
+def test_lines_whose_spectra_have_the_wavenumber_first(shape, dtype: str, modes, together) -> None:
+    weight = ArraySpec((shape[1], shape[1], *modes), "complex128" if dtype == "float64" else "complex64")
+    plan = so.plan_spectral_conv(shape, dtype, weight, axes=tuple(range(2, len(shape))), device="cuda")
+    found = spectral_conv.Convolution(plan, np, WITH_GROUPS).turned
+    assert (None if found is None else tuple(each.lines for each in found)) == together
+    assert spectral_conv.Convolution(plan, np, H200).turned is None
+
+
+def test_channels_by_themselves_need_no_groups() -> None:
+    weight = ArraySpec((64, 16), "complex64")
+    plan = so.plan_spectral_conv((64, 64, 128), "float32", weight, depthwise=True, device="cuda")
+    assert spectral_conv.Convolution(plan, np, WITH_GROUPS).turned is None
+
+
+def test_layers_begin_early_and_gradients_with_their_transforms() -> None:
+    """No launch of a program but the first, which nothing else depends on, needs the end of the one before to begin."""
+    assert all(step.kernel.early for step in program((4, 8, 128), "float32", (16,)).program.steps)
+    assert all(step.kernel.early for step in program((4, 8, 16, 16, 16), "float32", (4, 4, 4)).program.steps)
+
+
+def test_short_rows_leave_registers_for_more_blocks() -> None:
+    first = program((16, 32, 64, 64), "float32", (24, 12)).program.steps[0].kernel
+    assert (first.block, first.grid) == ((256,), (512,))

@@ -53,6 +53,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     class Device:
         def __init__(self, index: int) -> None:
             self.attributes = {"MultiProcessorCount": 132 + index, "MaxSharedMemoryPerBlockOptin": 232448}
+            self.compute_capability = "90"
 
     def empty(shape: Any, dtype: Any) -> np.ndarray:
         log["allocated"].append(shape)
@@ -67,6 +68,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         cuda=SimpleNamespace(
             current=0,
             Device=Device,
+            nvrtc=SimpleNamespace(getVersion=lambda: (12 + fake.cuda.current, 9)),
             allocator=object(),
             get_allocator=lambda: fake.cuda.allocator,
             get_current_stream=lambda: stream,
@@ -149,10 +151,11 @@ def test_nothing_is_compiled_during_a_capture(folder, cupy: SimpleNamespace) -> 
 def test_each_device_has_functions_of_its_own(folder, cupy: SimpleNamespace) -> None:
     runner = launch.runner("op", SimpleNamespace())
     runner.launch(KERNEL)
+    assert runner.device() == launch.Device(0, 132, 232448, 90, False), "the compiler is too old"
     cupy.cuda.current = 1
     runner.launch(KERNEL)
     assert len(cupy.log["compiled"]) == 2
-    assert runner.device() == launch.Device(1, 133, 232448)
+    assert runner.device() == launch.Device(1, 133, 232448, 90, True)
 
 
 @pytest.mark.parametrize(("shared", "limit"), [(module.STATIC_SHARED_BYTES, 0), (module.STATIC_SHARED_BYTES + 1, 91)])

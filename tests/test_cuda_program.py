@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from cuda_on_host import Recorder
 
-from spectralops._cuda import launch
+from spectralops._cuda import early, launch
 from spectralops._cuda.launch import Kernel
 from spectralops._cuda.program import Address, Program, address
 
@@ -127,3 +128,67 @@ def test_cooperative_launches_and_clearing_on_a_device(monkeypatch: pytest.Monke
         ("bind", 3), ("clear", 2004, 0, 8, 9), ("together", 77, 5, 1, 1, 32, 1, 1, 0, 9, 10),
         ("alone", 77, 3, 2, 1, 64, 1, 1, 128, 9),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("capability", "known", "launched"),
+    [(90, True, ["alone", "early", "alone"]), (89, True, ["alone"] * 3), (90, False, ["alone"] * 3)],
+)
+def test_launches_begin_early_where_the_device_can(
+    monkeypatch: pytest.MonkeyPatch, capability: int, known: bool, launched: list[str]
+) -> None:
+    """Not the first one, whose arrays others may write, nor one whose code does not wait."""
+    calls: list[Any] = []
+
+    def launch_early(by_reference: Any, function: int, arguments: int, extra: None) -> int:
+        config = by_reference._obj
+        attribute = config.attributes[0]
+        calls.append(("early", list(config.geometry), config.stream, config.count, attribute.which, attribute.value))
+        assert ctypes.c_uint64.from_address(ctypes.c_uint64.from_address(arguments).value).value == 1000
+        return 0
+
+    def launch_alone(function: int, *rest: int) -> None:
+        calls.append(("alone", list(rest[:7]), rest[7]))
+
+    function = SimpleNamespace(kernel=SimpleNamespace(ptr=77))
+    monkeypatch.setattr("spectralops._cuda.program.module.function", lambda *_: function)
+    monkeypatch.setattr("spectralops._cuda.program.launch_kernel", launch_alone)
+    monkeypatch.setattr("spectralops._cuda.program.bind", lambda device: None)
+    monkeypatch.setattr(early, "driver_launch", lambda: launch_early if known else None)
+    device = launch.Device(0, 1, 1, capability)
+    monkeypatch.setattr(launch, "cuda_runner", SimpleNamespace(device=lambda: device))
+    made = Program()
+    for kernel in (replace(KERNEL, early=True), replace(KERNEL, early=True), KERNEL):
+        made.add(kernel, Address(0))
+    for stream in (5, 6):
+        made.launch(0, stream, [1000])
+    assert [call[0] for call in calls] == 2 * launched
+    assert [call[2] for call in calls] == [5, 5, 5, 6, 6, 6]
+    assert {tuple(call[1]) for call in calls} == {(3, 2, 1, 64, 1, 1, 128)}
+    assert {call[3:] for call in calls if call[0] == "early"} <= {(1, 6, 1)}
+
+
+def test_the_driver_may_not_know_early_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> Any:
+        raise OSError(name)
+
+    for library, found in (
+        (lambda name: SimpleNamespace(), False),
+        (missing, False),
+        (lambda name: SimpleNamespace(cuLaunchKernelEx=SimpleNamespace()), True),
+    ):
+        early.driver_launch.cache_clear()
+        monkeypatch.setattr(ctypes, "CDLL", library)
+        assert (early.driver_launch() is not None) == found
+    early.driver_launch.cache_clear()
+
+
+def test_an_early_launch_that_fails_is_the_drivers_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    class CUDADriverError(RuntimeError):
+        pass
+
+    driver = SimpleNamespace(CUDADriverError=CUDADriverError)
+    monkeypatch.setitem(sys.modules, "cupy.cuda", SimpleNamespace(driver=driver))
+    monkeypatch.setattr(early, "driver_launch", lambda: lambda *_: 701)
+    with pytest.raises(CUDADriverError, match=r"^701$"):
+        early.launch(early.Configuration((1, 1, 1, 1, 1, 1, 0)), 7, 0, 0)

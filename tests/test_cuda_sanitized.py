@@ -58,6 +58,7 @@ CALLS: dict[str, tuple[Shapes, Callable[..., Any]]] = {
     "columns of a cluster": (((8192, 16),), filtered(0, 1)),
     "volumes": (((4, 32, 16),), filtered(0, 1, 2)),
     "a layer of lines": (((2, 2, 16), (2, 3, 5)), layer(-1)),
+    "a layer of many samples": (((70, 8, 16), (8, 32, 5)), layer(-1)),
     "a layer of few wavenumbers": (((1, 2, 1024), (2, 2, 16)), layer(-1)),
     "a layer of images": (((2, 2, 6, 8), (2, 3, 4, 5)), layer(-2, -1)),
     "a layer of images in a block": (((2, 2, 32, 16), (2, 3, 6, 5)), layer(-2, -1)),
@@ -121,7 +122,7 @@ def layers_programs(multiprocessors: int) -> list[tuple[Any, list[int]]]:
 
 
 def test_every_kernel_is_called() -> None:
-    recorder = Recorder()
+    recorder = Recorder(warp_groups=True)
     with backend(recorder):
         for name, (_, call) in CALLS.items():
             call(*arrays_of(name), backend=BACKEND)

@@ -65,4 +65,6 @@ def few_kernel(name: str, reals: tuple[str, str], few: Few, kept: int, lines: in
     together = THREADS // few.threads
     template = f"{', '.join(reals)}, {kept}, {together}, {few.expression}"
     shared = few.padded * together * 8
-    return Kernel(FILE, f"{name}<{template}>", (-(-lines // together),), (few.threads * together,), shared, options)
+    return Kernel(
+        FILE, f"{name}<{template}>", (-(-lines // together),), (few.threads * together,), shared, options, early=True
+    )

@@ -130,14 +130,14 @@ def required(plan: Any, found: T | str) -> T:
     return found
 
 
-def present_shared_bytes() -> int:
-    """Shared memory that a block may use on the current device; what it may use on all where there is none."""
+def present_shared_bytes(otherwise: int = SHARED_BYTES) -> int:
+    """Shared memory that a block may use on the current device; `otherwise` where there is none."""
     if launch.host_runner is not None:
         return launch.host_runner.device().shared_bytes
     try:
         return launch.cuda_runner.device().shared_bytes
     except Exception:  # no CuPy, no device, or a driver too old for this CuPy
-        return SHARED_BYTES
+        return otherwise
 
 
 def itemsize_of(plan: Any) -> int:
@@ -188,6 +188,7 @@ def rows_kernel(
         (row.threads,),
         row.passes.padded * row.lines * COMPLEX_BYTES[reals[1]],
         options,
+        early=name in ("rows_forward", "rows_inverse"),
     )
 
 
@@ -212,6 +213,7 @@ def columns_kernel(
         (column.threads,),
         column.passes.padded * column.lines * COMPLEX_BYTES[real],
         options,
+        early=True,
     )
 
 

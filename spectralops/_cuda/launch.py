@@ -45,6 +45,8 @@ class Kernel:
         blocks as fit run there: left to itself (0), the driver may run fewer.
     cluster : int
         Neighbouring blocks that run at once and reach into one another's shared memory, as the kernel's code says too.
+    early : bool
+        Whether its blocks may begin before the launch before it in a program has ended: its code waits for that.
     """
 
     file: str
@@ -56,6 +58,7 @@ class Kernel:
     cooperative: bool = False
     carveout: int = 0
     cluster: int = 1
+    early: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,8 @@ class Device:
     index: int
     multiprocessors: int
     shared_bytes: int
+    capability: int = 0  # ten times the major number, plus the minor one
+    warp_groups: bool = False  # whether there are products of groups of four warps, and a compiler that knows them
 
 
 class Runner(Protocol):
@@ -142,11 +147,15 @@ def _in_stream_order(allocator: Any) -> bool:
 def _device(index: int) -> Device:
     import cupy
 
-    attributes = cupy.cuda.Device(index).attributes
+    device = cupy.cuda.Device(index)
+    attributes, capability = device.attributes, int(device.compute_capability)
     return Device(
         index,
         attributes["MultiProcessorCount"],
         attributes["MaxSharedMemoryPerBlockOptin"],
+        capability,
+        # Older compilers take one name of an architecture, which CuPy gives.
+        capability == 90 and cupy.cuda.nvrtc.getVersion()[0] >= 13,
     )
 
 

@@ -57,10 +57,12 @@ def mix_kernel(
     multiprocessors: int,
     options: tuple[str, ...],
     wide: bool = False,
+    early: bool = False,
 ) -> Kernel:
     """The largest tile that still gives every multiprocessor a block; small ones where the problem is small.
 
-    `wide`: modes and all distances are even, and both arrays aligned to two numbers.
+    `wide`: modes and all distances are even, and both arrays aligned to two numbers. `early`: no earlier launch of the
+    program computes the weights.
     """
     itemsize = 4 if real == "float" else 8
     tiles = [t for t in TILES if t[0] * t[2] < 2 * samples or t[0] * t[2] == 1]
@@ -74,4 +76,4 @@ def mix_kernel(
     chunk = max(1, min(8, STAGE_BYTES * warps // (rows * LANES * 2 * itemsize)))
     shared = STAGES * chunk * rows * LANES * 2 * itemsize
     name = f"mix<{real}, {', '.join(map(str, chosen[:4]))}, {chunk}, {STAGES}, {2 if wide else 1}, {conjugate}>"
-    return Kernel("mix.cu", name, (blocks(chosen),), (LANES * warps,), shared, options)
+    return Kernel("mix.cu", name, (blocks(chosen),), (LANES * warps,), shared, options, early=early)

@@ -14,10 +14,11 @@ FILE = "planes.cu"
 WINDOW_THREADS, WHOLE_THREADS = 128, 256
 # Threads of a block for windows that are all worked on at once anyhow, if so many are.
 MORE_THREADS = (512, 256)
-# Points of a thread, registers that it needs for so many (in blocks of whole images, which make do with fewer) or for
-# more, and registers of a multiprocessor.
+# Points of a thread; registers that it needs for so many (fewer do in blocks of whole images), for half as many in a
+# row, or for more; and registers of a multiprocessor.
 POINTS = {4: 16, 8: 8}
-REGISTERS, WHOLE_REGISTERS, MANY_REGISTERS, ALL_REGISTERS = {4: 80, 8: 112}, {4: 72, 8: 112}, 128, 65536
+REGISTERS, WHOLE_REGISTERS, SHORT_REGISTERS = {4: 80, 8: 112}, {4: 72, 8: 112}, {4: 64, 8: 112}
+MANY_REGISTERS, ALL_REGISTERS = 128, 65536
 # Shared memory that the system takes of each block.
 SYSTEM_BYTES = 1024
 MOST_THREADS = 2048
@@ -63,7 +64,8 @@ class Plane:
         """Blocks that a multiprocessor can run at a time."""
         by_memory = (shared_bytes + SYSTEM_BYTES) // (self.shared + SYSTEM_BYTES)
         points = max(each.size // each.threads for each in (self.row, self.column))
-        usual = WHOLE_REGISTERS if self.whole else REGISTERS
+        short = 2 * self.row.size <= self.row.threads * POINTS[self.itemsize]
+        usual = WHOLE_REGISTERS if self.whole else SHORT_REGISTERS if short else REGISTERS
         registers = usual[self.itemsize] if points <= POINTS[self.itemsize] else MANY_REGISTERS
         return min(by_memory, MOST_THREADS // self.threads, ALL_REGISTERS // (self.threads * registers))
 
@@ -117,7 +119,9 @@ def plane_kernel(
     plane = plane.shared_out(planes, shared_bytes, multiprocessors)
     blocks = plane.blocks(shared_bytes)
     template = f"{', '.join(reals)}, {plane.kept}, {kept[0]}, {kept[1]}, {plane.threads}, {blocks}, {plane.passes}"
-    return Kernel(FILE, f"{name}<{template}>", (planes,), (plane.threads,), plane.shared, options, carveout=100)
+    return Kernel(
+        FILE, f"{name}<{template}>", (planes,), (plane.threads,), plane.shared, options, carveout=100, early=True
+    )
 
 
 def filter_kernel(

@@ -13,10 +13,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from spectralops._cuda import launch, module
+from spectralops._cuda import early, launch, module
 from spectralops._cuda.launch import Kernel, Runner
 
 __all__ = ["Address", "Prepared", "Program", "address"]
+
+
+# How a kernel is launched whose blocks wait for one another.
+COOPERATIVE = object()
 
 
 def address(array: Any) -> int:
@@ -111,11 +115,13 @@ class Program:
         first = ready.arguments(addresses)
         for at, nbytes in self.cleared:
             clear_memory(addresses[at.slot] + at.shift, 0, nbytes, stream)
-        for function, geometry, offset, cooperative in ready.calls:
-            if cooperative:
+        for function, geometry, offset, how in ready.calls:
+            if how is None:
+                launch_kernel(function, *geometry, stream, first + offset, 0)
+            elif how is COOPERATIVE:
                 launch_cooperative_kernel(function, *geometry, stream, first + offset)
             else:
-                launch_kernel(function, *geometry, stream, first + offset, 0)
+                early.launch(how, function, stream, first + offset)
 
 
 def _argument(words: np.ndarray[Any, Any], nbytes: int) -> Any:
@@ -159,7 +165,8 @@ class _Ready:
         words: list[np.ndarray[Any, Any]] = []
         pointers: list[int] = []
         places: list[list[tuple[int, int]]] = []
-        self.calls: list[tuple[int, tuple[int, ...], int, bool]] = []
+        self.calls: list[tuple[int, tuple[int, ...], int, Any]] = []
+        can_be_early = device.capability >= early.CAPABILITY and early.driver_launch() is not None
         self.functions = []
         count = 0
         for step in program.steps:
@@ -167,7 +174,10 @@ class _Ready:
             function = module.function(kernel, device.index, device.shared_bytes).kernel
             self.functions.append(function)  # keeps its module loaded
             geometry = (*(kernel.grid + (1, 1))[:3], *(kernel.block + (1, 1))[:3], kernel.shared)
-            self.calls.append((function.ptr, geometry, 8 * len(pointers), kernel.cooperative))
+            how: Any = COOPERATIVE if kernel.cooperative else None
+            if can_be_early and kernel.early and self.calls:
+                how = early.Configuration(geometry)
+            self.calls.append((function.ptr, geometry, 8 * len(pointers), how))
             begin = []
             for each in step.words:
                 begin.append(count)

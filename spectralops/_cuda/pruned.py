@@ -31,6 +31,7 @@ from spectralops._cuda.geometry import (
 from spectralops._cuda.launch import Kernel, Runner
 from spectralops._cuda.planes import Plane, plane_geometry, plane_kernel
 from spectralops._cuda.program import Address, Program, address
+from spectralops._cuda.turned import turned_kernel, turned_lines
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral_conv import SpectralConvPlan
@@ -141,6 +142,7 @@ class Pruned:
     def __init__(self, plan: AnyPlan, sides: tuple[Side, ...], xp: Any, device: launch.Device) -> None:
         self.plan, self.sides, self.device = plan, sides, device
         self.moved = plan.axes != tuple(sorted(plan.axes))
+        self.turned: tuple[Lines, ...] | None = None
         self.itemsize = itemsize_of(plan)
         self.real = REALS[self.itemsize]
         fields = 2 if plan.op == "spectral_conv_weight_gradient" else 1
@@ -168,6 +170,13 @@ class Pruned:
         begin = self.space_bytes
         self.space_bytes += -(-count * 2 * self.itemsize // ALIGNMENT) * ALIGNMENT
         return Address(SPACE, begin)
+
+    def turn(self) -> None:
+        """Have spectra with the wavenumber first, where kernels are for that."""
+        if len(self.plan.axes) == 1 and self.itemsize == 4:
+            found = [turned_lines(each.row, each.form) for each in self.sides if each.form in ("FULL", "SPLIT")]
+            lines = tuple(each for each in found if each is not None)
+            self.turned = lines if len(lines) == len(self.sides) else None
 
     def _table(self, number: int, axis: int, after: bool) -> Address:
         before = sum(len(side.lines) for side in self.sides[:number])
@@ -229,6 +238,10 @@ class Pruned:
             few = few_kernel(name, self.reals, side.row.passes, modes[-1], rows, self.options)
             return [(few, (np.int64(rows),), (arrays[0], arrays[1]), (0,))]
         lines = rows // 2 if side.form in ("PAIRS", "SPLIT") else rows
+        if self.turned is not None:
+            name, kept = "turned_inverse" if after else "turned_forward", (modes[-1], lowest[-1])
+            turned = turned_kernel(name, self.reals, side.form, kept, self.turned[after], lines, self.options)
+            return [(turned, (np.int64(lines),), (arrays[0], arrays[1]), (0,))]
         row = rows_kernel(
             "rows_inverse" if after else "rows_forward",
             self.reals,

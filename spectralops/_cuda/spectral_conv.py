@@ -25,6 +25,7 @@ from spectralops._cuda.launch import Kernel
 from spectralops._cuda.mixing import MIX, mix_kernel
 from spectralops._cuda.program import Address, address
 from spectralops._cuda.pruned import OUT, SECOND, Pruned, Side, X, at_once, between, both, ready, side, slices
+from spectralops._cuda.turned import groups_kernel, mixed_by_groups
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral_conv import SpectralConvPlan
@@ -101,6 +102,8 @@ class Convolution(Pruned):
         modes = math.prod(plan.modes)
         read, written = plan.channels
         samples = _samples_at_once(plan, self.sides)
+        if not plan.depthwise and mixed_by_groups(device, samples, read, written):
+            self.turn()
         images = [math.prod(each.sizes) * self.value_bytes for each in self.sides]
         # The spectrum of x lies in the result where there is room: nobody reads it any more when the result is written.
         too_small = read * modes * 2 * self.itemsize > written * images[1]
@@ -127,15 +130,18 @@ class Convolution(Pruned):
         # The symmetry that tells two rows apart gives each of them twice.
         arguments["scale"] = plan.scale * (0.5 if self.sides[0].form in ("PAIRS", "SPLIT", "FEW") else 1.0)
         arguments["sign"] = -1 if plan.transposed else 1
+        # The weight is stored (channels in, channels out, modes); its adjoint reads it the other way round.
+        along = (modes, read * modes) if plan.transposed else (written * modes, modes)
+        conjugate = "WEIGHT" if plan.transposed else "NONE"
         if plan.depthwise:
             arguments["weight_in"] = modes
             size = samples * read * modes
-            kernel = Kernel("mix.cu", f"multiply<{self.real}>", (-(-size // 256),), (256,), 0, self.options)
-        else:
-            # The weight is stored (channels in, channels out, modes); its adjoint reads it the other way round.
-            along = (modes, read * modes) if plan.transposed else (written * modes, modes)
+            kernel = Kernel("mix.cu", f"multiply<{self.real}>", (-(-size // 256),), (256,), 0, self.options, early=True)
+        elif self.turned is not None:
             arguments["weight_in"], arguments["weight_out"] = along
-            conjugate = "WEIGHT" if plan.transposed else "NONE"
+            kernel = groups_kernel(samples, read, written, modes, conjugate, self.device, self.options)
+        else:
+            arguments["weight_in"], arguments["weight_out"] = along
             kernel = mix_kernel(
                 self.real,
                 samples,
@@ -145,5 +151,6 @@ class Convolution(Pruned):
                 self.device.multiprocessors,
                 self.options,
                 wide=self.itemsize == 4 and modes % 2 == 0,
+                early=True,
             )
         self.program.add(kernel, kept, Address(SECOND), mixed, arguments)

@@ -88,7 +88,7 @@ class WeightGradient(Pruned):
         arguments["scale"] = 0.5**halves / math.prod(plan.in_sizes)
         if plan.depthwise:
             name = f"correlate<{self.real}>"
-            kernel = Kernel("mix.cu", name, (-(-read * modes // 256),), (256,), 0, self.options)
+            kernel = Kernel("mix.cu", name, (-(-read * modes // 256),), (256,), 0, self.options, early=True)
         else:
             kernel = mix_kernel(
                 self.real,
@@ -99,5 +99,6 @@ class WeightGradient(Pruned):
                 self.device.multiprocessors,
                 self.options,
                 wide=self.itemsize == 4 and modes % 2 == 0,
+                early=True,
             )
         self.program.add(kernel, *spectra, Address(OUT), arguments)

@@ -133,8 +133,8 @@ def _library(source: str, defines: tuple[str, ...], name: str) -> Any:
 class HostRunner:
     """A device that is the host: few multiprocessors, so that small tests have several blocks and passes."""
 
-    def __init__(self, multiprocessors: int = 4, shared_bytes: int = 227 * 1024) -> None:
-        self._device = Device(0, multiprocessors, shared_bytes)
+    def __init__(self, multiprocessors: int = 4, shared_bytes: int = 227 * 1024, warp_groups: bool = False) -> None:
+        self._device = Device(0, multiprocessors, shared_bytes, warp_groups=warp_groups)
         self._scratch = np.empty(0, np.uint8)
         self.launched: list[Kernel] = []
 
@@ -176,8 +176,8 @@ class HostRunner:
 class Recorder(HostRunner):
     """Notes launches without running them."""
 
-    def __init__(self, shared_bytes: int = 227 * 1024) -> None:
-        super().__init__(shared_bytes=shared_bytes)
+    def __init__(self, shared_bytes: int = 227 * 1024, warp_groups: bool = False) -> None:
+        super().__init__(shared_bytes=shared_bytes, warp_groups=warp_groups)
         self.arguments: list[tuple[Any, ...]] = []
 
     def launch(self, kernel: Kernel, *arguments: Any) -> None:

@@ -7,6 +7,12 @@ struct alignas(2 * sizeof(T)) Complex {
   T re, im;
 };
 
+// Two neighbouring numbers, read and written at once.
+template <typename T>
+struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Two {
+  Complex<T> first, second;
+};
+
 template <typename T>
 SOPS_DEVICE Complex<T> operator+(Complex<T> a, Complex<T> b) {
   return {a.re + b.re, a.im + b.im};

@@ -11,7 +11,17 @@ SOPS_DEVICE void copy_ahead(V* to, const V* from) {
   *to = *from;
 #endif
 }
-// The same; zeros where nothing is there.
+// The same for 16 bytes, past the first-level cache.
+template <typename V>
+SOPS_DEVICE void copy_past(V* to, const V* from) {
+  static_assert(sizeof(V) == 16, "what such copies take");
+#ifdef __CUDACC__
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from));
+#else
+  *to = *from;
+#endif
+}
+// The same as `copy_ahead`; zeros where nothing is there.
 template <typename V>
 SOPS_DEVICE void copy_ahead(V* to, const V* from, bool there) {
 #ifdef __CUDACC__

@@ -4,6 +4,7 @@
 //
 //   few_forward   x -> twice the first KEPT wavenumbers        few_inverse   back
 #include "fft.cuh"
+#include "order.cuh"
 #include "rows.cuh"
 
 // Wavenumbers of the register transform: at least KEPT.
@@ -26,10 +27,12 @@ SOPS_DEVICE T sum_over_lanes(T (&v)[2 * FEW], int lane) {
 
 // `table`: exp(-2 pi i k t / N), k = 0 ... KEPT - 1, t fastest.
 template <typename S, typename T, int KEPT, int LINES, int N, int THREADS>
-__global__ __launch_bounds__(THREADS* LINES) void few_forward(const S* __restrict__ x, Complex<T>* __restrict__ spectrum,
+__global__ __launch_bounds__(THREADS* LINES) void few_forward(const S* __restrict__ x, Complex<T>* spectrum,
                                                                const Complex<T>* __restrict__ table, long long lines) {
   constexpr int BOTH = N / FEW / THREADS, WARPS = THREADS / 32;
   static_assert(THREADS % 32 == 0 && BOTH % 2 == 0 && BOTH * FEW * THREADS == N && KEPT <= FEW, "whole warps and pairs");
+  let_next_begin_beside();
+  ask_for(table, FEW * THREADS);
   const int t = threadIdx.x % THREADS, group = threadIdx.x / THREADS, lane = threadIdx.x % 32;
   const index_t line = (index_t)blockIdx.x * LINES + group;
   const bool valid = line < (index_t)lines;
@@ -61,6 +64,8 @@ __global__ __launch_bounds__(THREADS* LINES) void few_forward(const S* __restric
     all[2 * k + 1] = own.im;
   }
   T value = sum_over_lanes(all, lane);
+  let_next_begin();
+  await_previous();
   T* to = (T*)(spectrum + line * KEPT);
   if constexpr (WARPS > 1) {
     T* shared = (T*)shared_memory<T>() + group * THREADS;
@@ -74,14 +79,16 @@ __global__ __launch_bounds__(THREADS* LINES) void few_forward(const S* __restric
 }
 
 template <typename S, typename T, int KEPT, int LINES, int N, int THREADS>
-__global__ __launch_bounds__(THREADS* LINES) void few_inverse(const Complex<T>* __restrict__ spectrum, S* __restrict__ out,
+__global__ __launch_bounds__(THREADS* LINES) void few_inverse(const Complex<T>* spectrum, S* __restrict__ out,
                                                                const Complex<T>* __restrict__ table, long long lines) {
   constexpr int BOTH = N / FEW / THREADS;
   static_assert(BOTH % 2 == 0 && BOTH * FEW * THREADS == N && KEPT <= FEW, "pairs");
+  let_next_begin_beside();
+  ask_for(table, FEW * THREADS);
   const int t = threadIdx.x % THREADS, group = threadIdx.x / THREADS;
   const index_t line = (index_t)blockIdx.x * LINES + group;
   if (line >= (index_t)lines) return;
-  const Complex<T>* from = spectrum + line * KEPT;
+  const Complex<T>* from = after_previous(spectrum) + line * KEPT;
   S* to = out + line * N + t;
   Complex<T> own[FEW];
 #pragma unroll

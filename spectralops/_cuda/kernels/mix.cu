@@ -5,42 +5,21 @@
 //   correlate  y[c][k] = f(k) sum_b conj(x[b][c][k]) w[b][c][k]
 //
 // The lanes of a warp are neighbouring wavenumbers, so that spectra and weights are read as they are stored.
-#include "complex.cuh"
 #include "copies.cuh"
-
-struct MixArguments {
-  long long modes;                  // wavenumbers of a channel
-  long long samples, in, out;       // samples, and channels that are summed over and written
-  long long x_sample, x_in;         // distances in x, in complex numbers
-  long long weight_in, weight_out;  // distances between the weight's channels
-  long long last;                   // wavenumbers along the last axis
-  long long read, written;          // lengths of the real grids along the last axis whose bins count differently, or 0
-  double scale;
-  double sign;                      // of the weight's imaginary parts in `multiply`
-};
-
-// What is conjugated in the products; FIELD: x.
-enum Conjugate { NONE, WEIGHT, FIELD };
-
-// Zero and Nyquist stand for one wavenumber of a real signal, all others for two.
-SOPS_DEVICE int bins(index_t k, index_t n) { return n == 0 || k == 0 || 2 * k == n ? 1 : 2; }
-
-template <typename T>
-SOPS_DEVICE T bin_factor(const MixArguments& a, index_t mode) {
-  if (a.read == 0) return (T)a.scale;
-  const index_t k = mode % (index_t)a.last;
-  return (T)(a.scale * bins(k, (index_t)a.read) / bins(k, (index_t)a.written));
-}
+#include "mix.cuh"
+#include "order.cuh"
+#include "rows.cuh"
 
 // A warp computes OUT channels of BATCH samples at 32 wavenumbers; a block has WARPS_BATCH by WARPS_OUT warps. CHUNK
 // channels at a time come through shared memory, STAGES of them on their way at once, WIDE numbers in a copy (2: modes
 // and all distances are even, arrays aligned so). Rows beyond the last one repeat it; nothing comes of them.
 template <typename T, int BATCH, int OUT, int WARPS_BATCH, int WARPS_OUT, int CHUNK, int STAGES, int WIDE, int CONJUGATE>
-__global__ __launch_bounds__(32 * WARPS_BATCH* WARPS_OUT) void mix(const Complex<T>* __restrict__ x,
+__global__ __launch_bounds__(32 * WARPS_BATCH* WARPS_OUT) void mix(const Complex<T>* x,
                                                                     const Complex<T>* __restrict__ w,
                                                                     Complex<T>* __restrict__ y, MixArguments a) {
   constexpr int SAMPLES = BATCH * WARPS_BATCH, CHANNELS = OUT * WARPS_OUT, ROWS = SAMPLES + CHANNELS;
   constexpr int WARPS = WARPS_BATCH * WARPS_OUT, LANES = 32 / WIDE;
+  let_next_begin();
   struct alignas(WIDE * sizeof(Complex<T>)) Piece {
     Complex<T> numbers[WIDE];
   };
@@ -61,41 +40,53 @@ __global__ __launch_bounds__(32 * WARPS_BATCH* WARPS_OUT) void mix(const Complex
   const Complex<T>* from[MINE];
   index_t step[MINE];
   int to[MINE];
+  bool sampled[MINE];
 #pragma unroll
   for (int m = 0; m < MINE; ++m) {
     const int next = (m * WARPS + warp) * WIDE + lane / LANES, row = next < ROWS ? next : ROWS - 1;
-    const bool sample = row < SAMPLES;
-    const index_t count = (index_t)(sample ? a.samples : a.out), wanted = sample ? b0 + row : o0 + row - SAMPLES;
+    sampled[m] = row < SAMPLES;
+    const index_t count = (index_t)(sampled[m] ? a.samples : a.out), wanted = sampled[m] ? b0 + row : o0 + row - SAMPLES;
     const index_t number = wanted < count ? wanted : count - 1;
-    step[m] = (index_t)(sample ? a.x_in : a.weight_in);
-    from[m] = (sample ? x + number * (index_t)a.x_sample : w + number * (index_t)a.weight_out) + k;
+    step[m] = (index_t)(sampled[m] ? a.x_in : a.weight_in);
+    from[m] = (sampled[m] ? x + number * (index_t)a.x_sample : w + number * (index_t)a.weight_out) + k;
     to[m] = row * 32 + part;
   }
-  auto fetch = [&](index_t chunk) {
-    if (chunk < chunks) {
-      Complex<T>* stage = shared + chunk % STAGES * (CHUNK * ROWS * 32);
-      const index_t left = in - chunk * CHUNK;
+  // Weights are there before the spectra are, which the launch before this one computes (that of a gradient is one, too).
+  constexpr bool EARLY = CONJUGATE != FIELD;
+  const auto fetch = [&](index_t chunk, bool samples, bool weights) {
+    Complex<T>* stage = shared + chunk % STAGES * (CHUNK * ROWS * 32);
+    const index_t left = in - chunk * CHUNK;
 #pragma unroll
-      for (int m = 0; m < MINE; ++m) {
+    for (int m = 0; m < MINE; ++m) {
+      if (!(sampled[m] ? samples : weights)) continue;
+      const Complex<T>* piece = from[m] + chunk * CHUNK * step[m];
 #pragma unroll
-        for (int i = 0; i < CHUNK; ++i) {
-          if (i < left) {
-            copy_ahead((Piece*)(stage + i * (ROWS * 32) + to[m]), (const Piece*)from[m]);
-            from[m] += step[m];
-          }
-        }
+      for (int i = 0; i < CHUNK; ++i) {
+        if (i < left) copy_ahead((Piece*)(stage + i * (ROWS * 32) + to[m]), (const Piece*)(piece + i * step[m]));
       }
     }
-    end_of_group();
   };
-
   Complex<T> sum[BATCH][OUT];
 #pragma unroll
   for (int b = 0; b < BATCH; ++b)
 #pragma unroll
     for (int o = 0; o < OUT; ++o) sum[b][o] = {0, 0};
+  if constexpr (EARLY) {
 #pragma unroll
-  for (int s = 0; s < STAGES - 1; ++s) fetch(s);
+    for (int s = 0; s < STAGES - 1; ++s) fetch(s, false, true);
+    constexpr int LINE = 128 / (int)sizeof(Complex<T>);
+#pragma unroll
+    for (int m = 0; m < MINE; ++m) {
+      if (sampled[m] || b0 > 0 || part % LINE > 0) continue;
+      for (index_t i = (STAGES - 1) * CHUNK; i < in; ++i) ask_for_line(from[m] + i * step[m]);
+    }
+  }
+  x = after_previous(x);
+#pragma unroll
+  for (int s = 0; s < STAGES - 1; ++s) {
+    fetch(s, true, !EARLY);
+    end_of_group();
+  }
   const int sample = warp % WARPS_BATCH * BATCH, channel = warp / WARPS_BATCH * OUT;
   const auto add = [&](const Complex<T>* stage) {
     Complex<T> u[BATCH], h[OUT];
@@ -117,7 +108,8 @@ __global__ __launch_bounds__(32 * WARPS_BATCH* WARPS_OUT) void mix(const Complex
   for (index_t chunk = 0; chunk < chunks; ++chunk) {
     landed<STAGES - 2>();
     __syncthreads();
-    fetch(chunk + STAGES - 1);
+    fetch(chunk + STAGES - 1, true, true);
+    end_of_group();
     const Complex<T>* stage = shared + chunk % STAGES * (CHUNK * ROWS * 32) + lane;
     const index_t left = in - chunk * CHUNK;
     if (left >= CHUNK) {
@@ -140,24 +132,29 @@ __global__ __launch_bounds__(32 * WARPS_BATCH* WARPS_OUT) void mix(const Complex
 }
 
 template <typename T>
-__global__ void multiply(const Complex<T>* __restrict__ x, const Complex<T>* __restrict__ w, Complex<T>* __restrict__ y,
+__global__ void multiply(const Complex<T>* x, const Complex<T>* __restrict__ w, Complex<T>* __restrict__ y,
                          MixArguments a) {
   const index_t modes = (index_t)a.modes, size = (index_t)a.samples * (index_t)a.in * modes;
   const index_t at = (index_t)blockIdx.x * blockDim.x + threadIdx.x;
+  let_next_begin();
   if (at >= size) return;
   const index_t mode = at % modes, channel = at / modes % (index_t)a.in;
   Complex<T> h = w[channel * (index_t)a.weight_in + mode];
   h.im *= (T)a.sign;
-  y[at] = x[at] * h * bin_factor<T>(a, mode);
+  h = h * bin_factor<T>(a, mode);
+  y[at] = load_past(after_previous(x) + at) * h;
 }
 
 template <typename T>
-__global__ void correlate(const Complex<T>* __restrict__ x, const Complex<T>* __restrict__ w, Complex<T>* __restrict__ y,
+__global__ void correlate(const Complex<T>* x, const Complex<T>* w, Complex<T>* __restrict__ y,
                           MixArguments a) {
   const index_t modes = (index_t)a.modes, size = (index_t)a.samples * modes;
   const index_t at = (index_t)blockIdx.x * blockDim.x + threadIdx.x;
+  let_next_begin();
   if (at >= size) return;
+  x = after_previous(x);
   Complex<T> sum{0, 0};
-  for (index_t b = 0; b < (index_t)a.in; ++b) sum = sum + times_conj(w[b * size + at], x[b * size + at]);
+  for (index_t b = 0; b < (index_t)a.in; ++b)
+    sum = sum + times_conj(load_past(w + b * size + at), load_past(x + b * size + at));
   y[at] = sum * bin_factor<T>(a, at % modes);
 }

@@ -9,6 +9,7 @@
 // column ROW_KEPT from LOW on.
 #include "fft.cuh"
 #include "filter.cuh"
+#include "order.cuh"
 #include "pairs.cuh"
 #include "rows.cuh"
 
@@ -18,6 +19,7 @@ template <typename V>
 SOPS_DEVICE const V* anew(const V* at) {
 #ifdef __CUDACC__
   asm volatile("" : "+l"(at));
+  __builtin_assume(__isGlobal(at));
 #endif
   return at;
 }
@@ -154,7 +156,7 @@ struct Window {
 template <typename S, typename T, int KEPT, int ROW_KEPT, int LOW, int THREADS, int BLOCKS, int ROW_THREADS,
           typename RowRs, int COLUMN_THREADS, typename ColumnRs>
 __global__ __launch_bounds__(THREADS, BLOCKS) void planes_forward(const S* __restrict__ x,
-                                                                  Complex<T>* __restrict__ spectrum,
+                                                                  Complex<T>* spectrum,
                                                                   const Complex<T>* __restrict__ row_table,
                                                                   const Complex<T>* __restrict__ column_table) {
   constexpr int LAYOUT = 2 * KEPT > RowRs::size ? PACKED : BLOCKED;
@@ -162,6 +164,8 @@ __global__ __launch_bounds__(THREADS, BLOCKS) void planes_forward(const S* __res
   using V = Window<T, P, KEPT, COLUMN_THREADS>;
   constexpr int W = P::W, H = P::H;
   const V window{shared_memory<T>()};
+  ask_for(row_table, RowRs::table(P::Rows::PASSES));
+  ask_for(column_table, ColumnRs::table(P::Columns::PASSES));
   x += (index_t)blockIdx.x * (H * W);
   spectrum += (index_t)blockIdx.x * (ROW_KEPT * KEPT);
   V::pairs_of_rows(ROW_THREADS, [&](int pair, bool own, int group, int t) {
@@ -176,6 +180,8 @@ __global__ __launch_bounds__(THREADS, BLOCKS) void planes_forward(const S* __res
     });
   });
   __syncthreads();
+  let_next_begin();
+  await_previous();
   V::columns([&](int k, bool own, int group, int t) {
     Complex<T> v[P::Columns::E];
     P::template unpack<V>(v, window.rows + k, V::real(k) ? 0 : V::mirror(k), t);
@@ -190,7 +196,7 @@ __global__ __launch_bounds__(THREADS, BLOCKS) void planes_forward(const S* __res
 
 template <typename S, typename T, int KEPT, int ROW_KEPT, int LOW, int THREADS, int BLOCKS, int ROW_THREADS,
           typename RowRs, int COLUMN_THREADS, typename ColumnRs>
-__global__ __launch_bounds__(THREADS, BLOCKS) void planes_inverse(const Complex<T>* __restrict__ spectrum,
+__global__ __launch_bounds__(THREADS, BLOCKS) void planes_inverse(const Complex<T>* spectrum,
                                                                   S* __restrict__ out,
                                                                   const Complex<T>* __restrict__ row_table,
                                                                   const Complex<T>* __restrict__ column_table) {
@@ -199,8 +205,10 @@ __global__ __launch_bounds__(THREADS, BLOCKS) void planes_inverse(const Complex<
   using V = Window<T, P, KEPT, COLUMN_THREADS>;
   constexpr int W = P::W, H = P::H;
   const V window{shared_memory<T>()};
+  ask_for(row_table, RowRs::table(P::Rows::PASSES));
+  ask_for(column_table, ColumnRs::table(P::Columns::PASSES));
   out += (index_t)blockIdx.x * (H * W);
-  spectrum += (index_t)blockIdx.x * (ROW_KEPT * KEPT);
+  spectrum = after_previous(spectrum) + (index_t)blockIdx.x * (ROW_KEPT * KEPT);
   V::columns([&](int k, bool own, int group, int t) {
     Complex<T> v[P::ColumnsBack::E];
     P::ColumnsBack::template elements<0>(t, [&](int slot, int i) {

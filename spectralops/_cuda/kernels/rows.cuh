@@ -66,7 +66,7 @@ SOPS_DEVICE void store_once(Complex<Half<F>>* at, Complex<Half<F>> value) {
 
 // The spectrum is read once by each block: past the first-level cache.
 template <typename T>
-SOPS_DEVICE Complex<T> load_past(const Complex<T>* at) {
+SOPS_DEVICE T load_past(const T* at) {
   return *at;
 }
 #ifdef __CUDACC__
@@ -77,6 +77,10 @@ SOPS_DEVICE Complex<float> load_past(const Complex<float>* at) {
 SOPS_DEVICE Complex<double> load_past(const Complex<double>* at) {
   const double2 value = __ldcg((const double2*)at);
   return {value.x, value.y};
+}
+SOPS_DEVICE Two<float> load_past(const Two<float>* at) {
+  const float4 value = __ldcg((const float4*)at);
+  return {{value.x, value.y}, {value.z, value.w}};
 }
 #endif
 

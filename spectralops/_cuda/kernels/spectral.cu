@@ -7,16 +7,19 @@
 #include "columns.cuh"
 #include "fft.cuh"
 #include "filter.cuh"
+#include "order.cuh"
 #include "rows.cuh"
 
 // ---- the contiguous axis: THREADS threads a line, LINES lines a block
 
 template <typename S, typename T, int FORM, int KEPT, int LOW, int PADDING, int THREADS, int LINES, typename Rs>
-__global__ __launch_bounds__(THREADS* LINES) void rows_forward(const S* __restrict__ x, Complex<T>* __restrict__ spectrum,
+__global__ __launch_bounds__(THREADS* LINES) void rows_forward(const S* __restrict__ x, Complex<T>* spectrum,
                                                                 const Complex<T>* __restrict__ table, long long lines,
                                                                 PadArguments pad) {
   using F = Fft<T, -1, THREADS, 1, false, Rs>;
   constexpr int N = F::N;
+  let_next_begin_beside();
+  ask_for(table, Rs::table(F::PASSES));
   const int t = threadIdx.x % THREADS, group = threadIdx.x / THREADS;
   const index_t line = (index_t)blockIdx.x * LINES + group;
   const bool valid = line < (index_t)lines;
@@ -35,6 +38,8 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_forward(const S* __restri
     }
   });
   F::template run<true>(v, shared, table, t);
+  let_next_begin();
+  await_previous();
   if constexpr (FORM == SPLIT) {
     F::wait();
     F::template elements<F::PASSES - 1>(t, [&](int slot, int k) {
@@ -71,10 +76,13 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_inverse(const Complex<T>*
                                                                 PadArguments pad) {
   using F = Fft<T, 1, THREADS, 1, false, typename Reversed<Rs>::type>;
   constexpr int N = F::N;
+  let_next_begin_beside();
+  ask_for(table, F::Radix::table(F::PASSES));
   const int t = threadIdx.x % THREADS, group = threadIdx.x / THREADS;
   const index_t line = (index_t)blockIdx.x * LINES + group;
   const bool valid = line < (index_t)lines;
   const index_t source = valid ? line : 0;
+  spectrum = after_previous(spectrum);
   Complex<T> v[F::E];
   F::template elements<0>(t, [&](int slot, int k) {
     v[slot] = {0, 0};
@@ -103,6 +111,7 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_inverse(const Complex<T>*
     }
   });
   F::template run<true>(v, shared_memory<T>() + group * F::G::padded(), table, t);
+  let_next_begin();
   if (!valid) return;
   constexpr int TOGETHER = FORM == PAIRS || FORM == SPLIT ? 2 : 1;
   const Row<PADDING, N> first(pad, TOGETHER * source), second(pad, TOGETHER * source + TOGETHER - 1);
@@ -279,6 +288,8 @@ __global__ __launch_bounds__(THREADS* COLUMNS) void columns(const Complex<T>* in
   using F = typename Choose<MODE == INVERSE, B, Fft<T, -1, THREADS, COLUMNS, true, Rs>>::type;
   using Last = typename Choose<MODE == FORWARD, F, B>::type;
   constexpr int N = F::N;
+  let_next_begin_beside();
+  ask_for(table, F::Radix::table(F::PASSES));
   const int c = threadIdx.x % COLUMNS, t = threadIdx.x / COLUMNS;
   const index_t tiles = ((index_t)p.columns + COLUMNS - 1) / COLUMNS;
   const index_t plane = (index_t)blockIdx.x / tiles, column = (index_t)blockIdx.x % tiles * COLUMNS + c;
@@ -287,7 +298,7 @@ __global__ __launch_bounds__(THREADS* COLUMNS) void columns(const Complex<T>* in
   Complex<T>* shared = shared_memory<T>() + c;
   Complex<T> v[larger(F::E, Last::E)];
   constexpr index_t pitch = (index_t)IN_PITCH, step = (index_t)OUT_PITCH;
-  in += plane * (index_t)p.in_outer;
+  in = after_previous(in) + plane * (index_t)p.in_outer;
   if constexpr (IN == PAIRS) {
     constexpr int R = F::Radix::of(0);
     static_assert(F::G::each(0) % 2 == 0 && F::G::butterflies(0) % 2 == 0, "a thread must hold both rows of a pair");
@@ -310,6 +321,7 @@ __global__ __launch_bounds__(THREADS* COLUMNS) void columns(const Complex<T>* in
     F::template elements<F::PASSES - 1>(t, [&](int slot, int k) { v[slot] = filter.apply(v[slot], k); });
     B::template run<false>(v, shared, table + Rs::table(F::PASSES), t, (T)arguments.scale);
   }
+  let_next_begin();
   if (!valid) return;
   out += plane * (index_t)p.out_outer;
   if constexpr (OUT == PAIRS) {

@@ -1,0 +1,56 @@
+// Launches of one program, each of which may begin before the one before it has ended: what does not depend on that is
+// done in the meantime. The first of a program begins when all before it have ended, so that its operands are there.
+#pragma once
+#include "common.cuh"
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define SOPS_OVERLAPS 1
+#endif
+
+// Lets the next launch begin as soon as all blocks have come here and there is room for its own.
+SOPS_DEVICE void let_next_begin() {
+#ifdef SOPS_OVERLAPS
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+// The same from the beginning of a launch whose threads leave room on every multiprocessor: otherwise the blocks of the
+// next one would crowd where there is room first.
+SOPS_DEVICE void let_next_begin_beside() {
+#ifdef SOPS_OVERLAPS
+  constexpr unsigned ROOMY_THREADS = 1024;  // of a multiprocessor
+  unsigned multiprocessors;
+  asm("mov.u32 %0, %%nsmid;" : "=r"(multiprocessors));
+  if ((unsigned long long)gridDim.x * blockDim.x <= multiprocessors * ROOMY_THREADS) let_next_begin();
+#endif
+}
+
+// Waits until all launches before this one have ended: nothing may be written before.
+SOPS_DEVICE void await_previous() {
+#ifdef SOPS_OVERLAPS
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// The same; `at` is what they wrote, of which nothing may be read before.
+template <typename V>
+SOPS_DEVICE const V* after_previous(const V* at) {
+#ifdef SOPS_OVERLAPS
+  asm volatile("griddepcontrol.wait;" : "+l"(at)::"memory");
+#endif
+  return at;
+}
+
+// Has the 128 bytes around a value come to the second-level cache.
+template <typename V>
+SOPS_DEVICE void ask_for_line([[maybe_unused]] const V* at) {
+#ifdef SOPS_OVERLAPS
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
+#endif
+}
+// The same for `count` values, by the threads of a block together.
+template <typename V>
+SOPS_DEVICE void ask_for(const V* at, int count) {
+  constexpr int LINE = 128 / (int)sizeof(V);
+  for (int i = (int)threadIdx.x * LINE; i < count; i += (int)blockDim.x * LINE) ask_for_line(at + i);
+}
