@@ -115,14 +115,20 @@ def variable(dtype: str, default: float, fair: float) -> Case:
     return Case(f"variable nu, mask, flux form 4096x4096 {dtype} steps 16", build, targets)
 
 
+def continent(ny: int, nx: int) -> Any:
+    """A mask of all but a rectangle in the middle."""
+    mask = np.ones((ny, nx), bool)
+    mask[ny // 4 : 3 * ny // 4, nx // 4 : 3 * nx // 4] = False
+    return mask
+
+
 def smoothing(name: str, filter_shape: str, scale: float) -> Case:
     """gcm-filters' own benchmark: ten fields around a continent, times per call."""
 
     def build(quick: bool) -> Setup:
         shape = (2, 96, 128) if quick else (10, 1024, 1024)
         ny, nx = shape[1:]
-        mask = np.ones((ny, nx), bool)
-        mask[ny // 4 : 3 * ny // 4, nx // 4 : 3 * nx // 4] = False
+        mask = continent(ny, nx)
         u = noise(shape, "float64")
         u[:, ~mask] = np.nan
 
@@ -203,6 +209,10 @@ def _mask(u: Any) -> dict[str, Any]:
     return {"mask": np.random.default_rng(3).random(u.shape) > 0.3}
 
 
+def _coast(u: Any) -> dict[str, Any]:
+    return {"mask": continent(*u.shape)}
+
+
 def _sides(u: Any) -> dict[str, Any]:
     low, high = spectralops.Dirichlet(1.0), spectralops.Neumann(0.1)
     return {"bc": ((low, high), (spectralops.Robin(0.5, 0.2), spectralops.Reflect()))}
@@ -279,7 +289,7 @@ CASES: tuple[Case, ...] = (
     *(
         variant(f"{word} {side}x{side} float32 steps {steps}", (side, side), steps, make)
         for side, steps in ((512, MANY), (4096, SOME))
-        for word, make in (("source", _source), ("mask", _mask), ("a condition per side", _sides))
+        for word, make in (("source", _source), ("mask", _mask), ("coast", _coast), ("a condition per side", _sides))
     ),
     variant(f"nu per instance 64x128x128 float32 steps {SOME}", (128, 128), SOME, _instances, batch=64),
 )  # fmt: skip

@@ -124,6 +124,27 @@ def test_same_bits_as_numpy(term: str, grid: str, condition: str, tiling: str, r
     assert same_bits(step(backend="cpu", workers=1 + len(grid) % 3), step(backend="numpy"))
 
 
+@pytest.mark.parametrize(
+    ("kind", "integrator", "condition"),
+    [("number", "euler", "mixed"), ("field", "rk4", "periodic"), ("rows", "euler", "robin")],
+)
+def test_vectors_on_land_at_sea_and_along_coasts(
+    kind: str, integrator: str, condition: str, tiling: str, rng: np.random.Generator
+) -> None:
+    shape, bc = (29, 150), CONDITIONS[condition]
+    dtype = "float32" if len(condition) % 2 else "float64"
+    # In blocks of columns and of all rows but a few: at sea, on land, either.
+    mask = rng.random(shape) > np.repeat(rng.choice([0.0, 0.3, 1.0], 19), 8)[:150]
+    mask[rng.integers(29, size=6)] = True
+    u = rng.standard_normal(shape).astype(dtype)
+    u[~mask] = rng.choice(LAND, int((~mask).sum()))
+    nu = rng.random(shape).astype(dtype) if kind == "field" else 0.5
+    options = {"integrator": integrator, "mask": mask, "axes": (1,) if kind == "rows" else (0, 1), "steps": 5}
+    sides = (bc,) * len(options["axes"]) if isinstance(bc, tuple) else bc  # type: ignore[arg-type]
+    step = functools.partial(so.pde_step, u, 1.0, 0.1, [so.Diffusion(nu), so.Source(0.1)], bc=sides, **options)
+    assert same_bits(step(backend="cpu", workers=2), step(backend="numpy"))
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_case_has_the_bits_of_numpy(case: OpCase, tiling: str) -> None:
     dtype = case.dtypes[zlib.crc32(str(case).encode()) % 2]

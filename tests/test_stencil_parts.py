@@ -20,7 +20,7 @@ if not _compiler.unavailable():
     from spectralops._cpu.stencil import engine, machine, pointwise, tiles
     from spectralops._cpu.stencil import schedule as schedules
     from spectralops._cpu.stencil.layout import Flag, Item, Record, Wall
-    from spectralops._cpu.stencil.program import Program, program_of
+    from spectralops._cpu.stencil.program import Flux, Program, program_of
     from spectralops._cpu.stencil.schedule import BUFFERS, schedule
     from spectralops._cpu.vector import host
 
@@ -337,6 +337,10 @@ def test_a_mask_closes_the_faces_that_something_flows_through() -> None:
     assert none.restored
     assert not program().restored
     assert not replace(none, pointwise=1).restored
+    diffusing = program(mask=mask)
+    assert diffusing.marked
+    assert not any(found.marked for found in (one, both, none, program(), replace(diffusing, pointwise=1)))
+    assert not replace(diffusing, fluxes=(*diffusing.fluxes, Flux(0, -1, 0))).marked
     assert (program().closed, program().scratch) == ((), 2)
 
 

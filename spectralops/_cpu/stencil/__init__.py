@@ -10,6 +10,6 @@ that reads nothing but u passes by scratch memory, except near the ends.
 
 The inner loop is emitted for the terms of a step: its formula, written once in Python over LLVM values
 (:mod:`formula`), becomes explicit vectors of rows (:mod:`cells`). All else is one compiled sweep per dtype
-(:mod:`sweep`), which reads integers (:mod:`layout`): tiles (:mod:`tiles`), the order of their levels (:mod:`schedule`),
-addresses.
+(:mod:`sweep`, :mod:`faces`), which reads integers (:mod:`layout`): tiles (:mod:`tiles`), the order of their levels
+(:mod:`schedule`), addresses.
 """

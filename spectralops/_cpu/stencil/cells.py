@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, reduce
+from operator import and_
 from typing import Any
 
 from spectralops._cpu.stencil.emit import Emitter, Tables, Value
 from spectralops._cpu.stencil.formula import Cell, Formula
-from spectralops._cpu.stencil.layout import INSIDE, Job
+from spectralops._cpu.stencil.layout import ALL_OPEN, INSIDE, OUTSIDE, Job
 from spectralops._cpu.stencil.program import Program
 
 __all__ = ["emit_program"]
@@ -37,19 +38,35 @@ def _emit_rows(e: Emitter, program: Program, stage: int, together: int) -> None:
             # Of the vector before the first, only the face above its last cell counts.
             keys, values = rows.carried(first, e.integer(-e.lanes), some)
             with e.loop(0, n, e.lanes, values) as k:
-                values = rows.values(first, k, some, dict(zip(keys, e.carried, strict=True)))
+                before = dict(zip(keys, e.carried, strict=True))
                 targets = [e.shift(target, (first + row) * out_pitch) for row in range(some)]
 
-                def whole() -> None:
-                    for to, value in zip(targets, values, strict=True):
-                        e.store(to, k, value)
+                def computed(all_open: bool) -> list[Value]:
+                    values = rows.values(first, k, some, before, all_open)
 
-                def part() -> None:
-                    lanes = e.first_lanes(n - k)
-                    for to, value in zip(targets, values, strict=True):
-                        e.store_part(to, k, value, lanes)
+                    def whole() -> None:
+                        for to, value in zip(targets, values, strict=True):
+                            e.store(to, k, value)
 
-                e.either(k <= limit, whole, part)
+                    def part() -> None:
+                        lanes = e.first_lanes(n - k)
+                        for to, value in zip(targets, values, strict=True):
+                            e.store_part(to, k, value, lanes)
+
+                    e.either(k <= limit, whole, part)
+                    return e.carried
+
+                def apart() -> list[Value]:
+                    all_open, outside = rows.marks(first, k, some)
+                    # The result gets what is outside from the array; nothing else looks at it. What is carried is what
+                    # flows through the face at its other end, as closed as that at this one.
+                    return e.either_of(
+                        outside,
+                        lambda: list(before.values()),
+                        lambda: e.either_of(all_open, lambda: computed(True), lambda: computed(False)),
+                    )
+
+                e.carried = apart() if program.marked and together > 1 else computed(False)
 
         with e.loop(0, count - (together - 1), together) as row:
             several(row, together)
@@ -91,7 +108,23 @@ class _Rows:
     def _at(self, first: Value, k: Value, cell: Cell) -> Value:
         return self.plane_pitch * cell[0] + self.pitch * cell[1] + first * self.pitch + (k + cell[2])
 
-    def _formula(self, first: Value, k: Value) -> Formula:
+    def marks(self, first: Value, k: Value, some: int) -> tuple[Value, Value]:
+        """Whether no face of a vector of cells in some rows is closed, and whether all of them are outside the mask."""
+
+        def bits(row: int) -> Value:
+            return self.e.whole_bits(self.mask, self._at(first, k, (0, row, 0)))
+
+        def of_all() -> list[Value]:
+            here = reduce(and_, map(bits, range(1, some)), lowest)
+            around = here & bits(-1) if 1 in self.program.closed else here
+            return [(around & ALL_OPEN) + (here & OUTSIDE)]
+
+        lowest = bits(0)
+        # Where coasts are everywhere, one look is enough.
+        (found,) = self.e.either_of((lowest & (ALL_OPEN | OUTSIDE)) > 0, of_all, lambda: [lowest & 0])
+        return (found & ALL_OPEN) > 0, (found & OUTSIDE) > 0
+
+    def _formula(self, first: Value, k: Value, all_open: bool = False) -> Formula:
         e, program, at = self.e, self.program, partial(self._at, first, k)
         return Formula(
             e,
@@ -103,6 +136,7 @@ class _Rows:
             lambda mean, face: e.load(self.means[mean], at(face)),
             lambda place, cell: e.load(self.fields[program.fields + place], at(cell)),
             self.zero,
+            all_open,
         )
 
     def carried(self, first: Value, k: Value, some: int) -> tuple[list[Any], list[Value]]:
@@ -111,10 +145,10 @@ class _Rows:
         found = [entry for row in range(some) for entry in formula.carried((0, row, 0))]
         return [key for key, _ in found], [value() for _, value in found]
 
-    def values(self, first: Value, k: Value, some: int, before: dict[Any, Value]) -> list[Value]:
+    def values(self, first: Value, k: Value, some: int, before: dict[Any, Value], all_open: bool) -> list[Value]:
         """The results of a vector of cells from the k-th on, in some rows; their sums of increments are stored."""
         e, program, at = self.e, self.program, partial(self._at, first, k)
-        formula = self._formula(first, k)
+        formula = self._formula(first, k, all_open)
         formula.before = before
         results, sums = [], []
         for row in range(some):

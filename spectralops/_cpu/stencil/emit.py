@@ -169,6 +169,21 @@ class Emitter:
             with otherwise:
                 no()
 
+    def either_of(self, condition: Value, yes: Callable[[], list[Value]], no: Callable[[], list[Value]]) -> list[Value]:
+        """What code of `yes` or of `no` leaves."""
+        with self.builder.if_else(condition.ir) as (then, otherwise):
+            with then:
+                first, of_first = yes(), self.builder.block
+            with otherwise:
+                second, of_second = no(), self.builder.block
+        found = []
+        for a, b in zip(first, second, strict=True):
+            phi = self.builder.phi(a.ir.type)
+            phi.add_incoming(a.ir, of_first)
+            phi.add_incoming(b.ir, of_second)
+            found.append(self._value(phi))
+        return found
+
     # Values.
 
     def _value(self, raw: Any) -> Value:
@@ -254,19 +269,50 @@ class Emitter:
         raw.align = self.bytes
         return self._value(raw)
 
-    def mask_of(self, byte: Value) -> Value:
-        """A number of which all bits are set where the byte is not 0, otherwise none."""
-        kind = ir.IntType(8 * self.bytes)
-        bits = self.builder.sext(self.builder.icmp_unsigned("!=", byte.ir, ir.Constant(BYTE, 0)), kind)
+    def mask_of(self, byte: Value, place: int) -> Value:
+        """A number of which the bit at a place from the top is set where the byte is not 0, otherwise none."""
+        kind = self.bits.element
+        some = self.builder.icmp_unsigned("!=", byte.ir, ir.Constant(BYTE, 0))
+        bits = self.builder.select(some, ir.Constant(kind, 1 << kind.width - 1 - place), ir.Constant(kind, 0))
         return self._value(self.builder.bitcast(bits, self.element))
 
-    def masks_of(self, pointer: Value) -> Value:
+    def masks_of(self, pointer: Value, place: int) -> Value:
         """The same of as many bytes as there are lanes."""
-        kind = ir.VectorType(BYTE, self.lanes)
+        kind, element = ir.VectorType(BYTE, self.lanes), self.bits.element
         raw = self.builder.load(self.builder.bitcast(pointer.ir, kind.as_pointer()))
         raw.align = 1
-        bits = self.builder.icmp_unsigned("!=", raw, ir.Constant(kind, [0] * self.lanes))
-        return self._value(self.builder.bitcast(self.builder.sext(bits, self.bits), self.vector))
+        some = self.builder.icmp_unsigned("!=", raw, ir.Constant(kind, [0] * self.lanes))
+        bit, none = (ir.Constant(self.bits, [n] * self.lanes) for n in (1 << element.width - 1 - place, 0))
+        return self._value(self.builder.bitcast(self.builder.select(some, bit, none), self.vector))
+
+    def mark(self, pointer: Value, offset: Any, marks: tuple[int, int], axes: Value, inside: int) -> None:
+        """Put into a vector's first number, at the bottom, whether all its bits are set, or none is at `inside`.
+
+        Its bits are as many from the top as there are axes, and that at `inside`.
+        """
+        b, element = self.builder, self.bits.element
+        width = element.width
+        narrow = b.trunc(axes.ir, element) if width < INT.width else axes.ir
+        bit = ir.Constant(element, 1 << width - 1 - inside)
+        several = b.or_(b.shl(ir.Constant(element, -1), b.sub(ir.Constant(element, width), narrow)), bit)
+        bits = self.load_bits(pointer, offset).ir
+
+        def everywhere(these: Any, wanted: Any) -> Any:
+            same = b.icmp_unsigned("==", b.and_(bits, self.splat(these, self.bits)), self.splat(wanted, self.bits))
+            lanes = ir.IntType(self.lanes)
+            return b.icmp_unsigned("==", b.bitcast(same, lanes), ir.Constant(lanes, (1 << self.lanes) - 1))
+
+        none = ir.Constant(element, 0)
+        found = b.or_(
+            b.select(everywhere(several, several), ir.Constant(element, marks[0]), none),
+            b.select(everywhere(bit, none), ir.Constant(element, marks[1]), none),
+        )
+        place = self._at(pointer, offset, element)
+        b.store(b.or_(b.and_(b.load(place), ir.Constant(element, ~(marks[0] | marks[1]))), found), place)
+
+    def whole_bits(self, pointer: Value, offset: Any) -> Value:
+        """The bits of one number, as an integer."""
+        return self._value(self.builder.load(self._at(pointer, offset, self.bits.element)))
 
     def with_bit(self, bits: Value, others: Value, place: Value, inside: int) -> Value:
         """Numbers of the bits, that at a place from the top set where those at `inside` are in both, else cleared."""

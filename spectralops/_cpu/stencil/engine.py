@@ -133,7 +133,7 @@ class Ground:
             program.masked,
             len(self.faces),
         )
-        job[Job.RESTORED] = program.restored
+        job[Job.RESTORED], job[Job.MARKED] = program.restored, len(program.closed) if program.marked else 0
         first = 3 - self.frame.dims
         job[Job.HELD] = sum(
             1 << 2 * (first + axis) + side

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from enum import IntEnum, auto
 
-__all__ = ["HELD", "INSIDE", "LAYERS", "Array", "Face", "Flag", "Item", "Job", "Record", "Table", "Wall"]
+__all__ = [
+    "ALL_OPEN", "HELD", "INSIDE", "LAYERS", "OUTSIDE",
+    "Array", "Face", "Flag", "Item", "Job", "Record", "Table", "Wall",
+]  # fmt: skip
 
 
 class Place(IntEnum):
@@ -41,6 +44,7 @@ class Job(Place):
     MASK = auto()  # its place behind these
     SCRATCH = auto()  # number of all fields in scratch memory
     MASKED = auto()
+    MARKED = auto()  # of masks of which vectors are marked: along how many axes they close faces, else 0
     RESTORED = auto()  # whether levels compute cells outside the mask, which the result then gets back
     FACES = auto()  # address of what is made for them
     FACE_COUNT = auto()
@@ -151,5 +155,7 @@ class Table(Place):
 # The bit at this place from the top of a mask's cell says that it is inside; those before it that faces above it are
 # open, one for each axis along which any can be closed.
 INSIDE = 3
+# Bits from the bottom, at the first cell of a vector: nothing in it is outside or closed, everything is outside.
+ALL_OPEN, OUTSIDE = 1, 2
 # Ghosts on one side of an axis at most.
 LAYERS = 3

@@ -110,6 +110,14 @@ class Program:
         return self.masked and not self.pointwise
 
     @property
+    def marked(self) -> bool:
+        """Whether vectors of which no face is closed go without the mask, and those outside it are passed over.
+
+        In three dimensions the marks of all cells around cost what is gained.
+        """
+        return self.restored and bool(self.fluxes) and not self.transport and 0 not in self.closed
+
+    @property
     def mean_places(self) -> dict[Mean, int]:
         """Places of the means of fields at faces, which do not change from level to level."""
         found = [Mean(part.given, part.axis, part.slot) for part in self.fluxes if part.given >= 0]

@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any
 
 from spectralops._cpu.stencil.emit import Emitter, Tables, Value
-from spectralops._cpu.stencil.layout import INSIDE, LAYERS, Array, Face, Flag, Item, Job, Record, Table
+from spectralops._cpu.stencil.faces import coefficients_of, emit_faces, emit_marks, emit_restore, origin_of
+from spectralops._cpu.stencil.layout import INSIDE, LAYERS, Array, Flag, Item, Job, Record, Table
 
 __all__ = ["emit_sweep"]
 
@@ -26,8 +27,9 @@ def emit_sweep(e: Emitter) -> None:
     _emit_column_ghosts(e)
     _emit_row_ghosts(e)
     _emit_hold(e)
-    _emit_restore(e)
-    _emit_faces(e)
+    emit_restore(e)
+    emit_faces(e)
+    emit_marks(e)
     _emit_load_block(e)
     _emit_move(e)
     _emit_level(e)
@@ -73,7 +75,7 @@ def _emit_load_block(e: Emitter) -> None:
     """Define ``load(job, item, record, scratch)``: a block of u, of all fields and of the mask, with their ghosts."""
     with e.function("load", "qqqf") as (job, item, record, scratch):
         j, r = Tables(e, job), Tables(e, record)
-        size, base, first = j[Job.SIZE], _base(j, r), j[Job.BUFFERS]
+        size, base, first = j[Job.SIZE], origin_of(j, r), j[Job.BUFFERS]
         arrays = e.pointer(j[Job.ARRAYS], "q")
 
         def load(entry: Any, start: Value, table: Table) -> None:
@@ -87,6 +89,8 @@ def _emit_load_block(e: Emitter) -> None:
         with e.when(j[Job.MASKED] > 0):
             load(j[Job.FIELDS] + 1, e.shift(scratch, size * j[Job.MASK] + base), Table.MASK)
         e.call("faces", job, item, record, scratch)
+        with e.when(j[Job.MARKED] > 0):
+            e.call("marks", job, record, e.shift(scratch, size * j[Job.MASK] + base))
 
 
 def _emit_ghosts(e: Emitter, arguments: tuple[Value, ...], flags: Value, table: Table) -> None:
@@ -101,12 +105,12 @@ def _emit_level(e: Emitter) -> None:
     with e.function("level", "qqqf") as (job, item, record, scratch):
         j, i, r = Tables(e, job), Tables(e, item), Tables(e, record)
         size, pitch, plane_pitch = j[Job.SIZE], j[Job.PITCH], j[Job.PLANE_PITCH]
-        coefficients = _coefficients(e, j, i)
+        coefficients = coefficients_of(e, j, i)
         target, flags = r[Record.TARGET], r[Record.FLAGS]
         exact = target < 0
         p0, p1, j0, j1, i0 = (r[p] for p in (Record.P0, Record.P1, Record.J0, Record.J1, Record.I0))
         n = r[Record.I1] - i0
-        count, base = j1 - j0, _base(j, r)
+        count, base = j1 - j0, origin_of(j, r)
         out_pitch = e.select(exact, j[Job.CELLS], pitch)
         source = e.shift(scratch, r[Record.SOURCE] * size)
         inner = e.shift(scratch, e.select(exact, 0, target) * size)
@@ -141,7 +145,7 @@ def _emit_straight(e: Emitter) -> None:
         count, n = r[Record.J1] - r[Record.J0], r[Record.I1] - r[Record.I0]
         rows, own = e.scalar(e.pointer(j[Job.STAGES], "q")), e.pointer(j[Job.STRAIGHT], "q")
         zero, one = e.integer(0), e.integer(1)
-        coefficients = _coefficients(e, j, i)
+        coefficients = coefficients_of(e, j, i)
         # Rows one by one: several, whose distance is often a multiple of a page, would fight for sets of the cache.
         with e.loop(0, count) as k:
             here, there = e.shift(source, k * pitch), e.shift(target, k * pitch)
@@ -180,15 +184,15 @@ def _emit_load(e: Emitter) -> None:
 
 
 def _emit_load_mask(e: Emitter) -> None:
-    """Define ``load_mask``: the same of bytes, which become numbers with all bits set, or none."""
+    """Define ``load_mask``: the same of bytes, which become numbers with one bit set, or none."""
 
     def copy(target: Value, source: Value, step: Value, count: Value, _: Value) -> None:
         # Whole vectors where bytes lie side by side.
         whole = e.select(step.equals(1), count - (e.lanes - 1), 0)
         with e.loop(0, whole, e.lanes) as k:
-            e.store(target, k, e.masks_of(e.pointer(source + k, "b")))
+            e.store(target, k, e.masks_of(e.pointer(source + k, "b"), INSIDE))
         with e.loop(e.after, count) as k:
-            e.put(target, k, e.mask_of(e.scalar(e.pointer(source + k * step, "b"))))
+            e.put(target, k, e.mask_of(e.scalar(e.pointer(source + k * step, "b")), INSIDE))
 
     _emit_load_rows(e, "load_mask", copy)
 
@@ -314,52 +318,6 @@ def _emit_row_ghosts(e: Emitter) -> None:
                     _emit_by_kind(e, table, fill, partial(_affine, scale, offset))
 
 
-def _emit_faces(e: Emitter) -> None:
-    """Define ``faces(job, item, record, scratch)``: values at the faces above cells, from the cells on both sides.
-
-    A face that looks at what later blocks load is done again with these.
-    """
-    with e.function("faces", "qqqf") as (job, item, record, scratch):
-        j, i, r = Tables(e, job), Tables(e, item), Tables(e, record)
-        coefficients = _coefficients(e, j, i)
-        pitches = (j[Job.PLANE_PITCH], j[Job.PITCH], e.integer(1))
-        spans = [(r[Record.P0 + 2 * axis], r[Record.P1 + 2 * axis]) for axis in range(3)]
-        with e.loop(0, j[Job.FACE_COUNT]) as k:
-            f = Tables(e, e.shift(e.pointer(j[Job.FACES], "q"), k * len(Face)))
-            slot = f[Face.SLOT]
-            of_mask = slot < 0
-            source, target = (
-                e.shift(scratch, f[place] * j[Job.SIZE] + _base(j, r)) for place in (Face.SOURCE, Face.TARGET)
-            )
-            factor = e.everywhere(coefficients, e.select(of_mask, 0, slot))
-            place = e.select(of_mask, slot * -1 - 1, 0)
-            for axis, pitch in enumerate(pitches):
-                with e.when(f[Face.AXIS].equals(axis)):
-                    # Of masks there are as many ghosts as of u, of other fields one.
-                    width = e.select(of_mask, j[Job.WIDTHS + axis], 1)
-                    first, end = spans[axis]
-                    low = (r[Record.FLAGS] & (Flag.LOW_PLANE << 2 * axis)) > 0
-                    around = (e.select(low, width * -1, first - width), end + width - 1)
-                    (p0, p1), (j0, j1), (i0, i1) = (around if n == axis else span for n, span in enumerate(spans))
-                    with e.loop(p0, p1) as p, e.loop(j0, j1) as row:
-                        line = p * pitches[0] + row * pitches[1]
-                        with e.loop(i0, i1, e.lanes) as cell:
-                            here, above = line + cell, line + cell + pitch
-                            value, other = e.load(source, here), e.load(source, above)
-                            bits = e.with_bit(e.load_bits(source, here), e.load_bits(source, above), place, INSIDE)
-                            e.store(target, here, e.select(of_mask, bits, (value + other) * factor))
-
-
-def _base(j: Tables, r: Tables) -> Value:
-    """Where the first cell of a tile would lie in a field of scratch memory."""
-    return j[Job.BASE] - r[Record.SHIFT] * j[Job.PITCH]
-
-
-def _coefficients(e: Emitter, j: Tables, i: Tables) -> Value:
-    """Where those of an item's grid lie."""
-    return e.pointer(j[Job.COEFFICIENTS] + i[Item.GRID] * j[Job.COEFFICIENT_BYTES])
-
-
 def _emit_hold(e: Emitter) -> None:
     """Define ``hold(job, item, record, plane, source, target, pitch)``: held cells get their value back.
 
@@ -387,23 +345,3 @@ def _emit_hold(e: Emitter) -> None:
                 copy(row)
             with e.when(is_held(2, side, flags, Flag.HELD_LOW_CELL << side)), e.loop(0, count) as k:
                 e.put(e.shift(to, k * out_pitch), column, e.scalar(e.shift(s, k * pitch), column))
-
-
-def _emit_restore(e: Emitter) -> None:
-    """Define ``restore(job, item, record, plane, bits, target)``: cells outside the mask as the array has them."""
-    with e.function("restore", "qqqiff") as (job, item, record, p, bits, to):
-        j, i, r = Tables(e, job), Tables(e, item), Tables(e, record)
-        a = Tables(e, e.pointer(j[Job.ARRAYS], "q"))
-        step, n = a[Array.CELL], r[Record.I1] - r[Record.I0]
-        z, x = i[Item.Z] + p, i[Item.X] + r[Record.I0]
-        plane = a[Array.ADDRESS] + e.scalar(e.pointer(a[Array.GRIDS], "q"), i[Item.GRID]) + z * a[Array.PLANE]
-        whole = e.select(step.equals(e.bytes), n - (e.lanes - 1), 0)
-        with e.loop(0, r[Record.J1] - r[Record.J0]) as row:
-            line = plane + (i[Item.Y] + r[Record.J0] + row) * a[Array.ROW] + x * step
-            inside, target = e.shift(bits, row * j[Job.PITCH]), e.shift(to, row * j[Job.CELLS])
-            with e.loop(0, whole, e.lanes) as k:
-                value, kept = e.load(target, k), e.load(e.pointer(line), k)
-                e.store(target, k, e.chosen_by_bytes(e.load_bits(inside, k), INSIDE, value, kept))
-            with e.loop(e.after, n) as k:
-                value, kept = e.scalar(target, k), e.scalar(e.pointer(line + k * step))
-                e.put(target, k, e.select(e.is_set(e.scalar(inside, k), INSIDE), value, kept))
