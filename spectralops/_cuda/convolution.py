@@ -13,7 +13,14 @@ from spectralops._cuda.convolution_packed import Layout, layout_of, packed
 from spectralops._cuda.convolution_pairs import pair_geometry, paired
 from spectralops._cuda.convolution_problem import BIAS, SCALE, SHIFT, arrays, as_they_are, problem
 from spectralops._cuda.convolution_tiles import Geometry, geometry, tiled, tiles_of
-from spectralops._cuda.geometry import itemsize_of, kept_on_device, namespace, required, usable
+from spectralops._cuda.geometry import (
+    itemsize_of,
+    kept_on_device,
+    namespace,
+    present_shared_bytes,
+    required,
+    usable,
+)
 from spectralops._cuda.launch import Runner
 from spectralops._cuda.program import Address, Program, address
 from spectralops.errors import UnsupportedError
@@ -27,18 +34,13 @@ if TYPE_CHECKING:
 __all__ = ["algorithm", "convolve", "fft_conv2d", "prepared", "refusal", "shared_bytes"]
 
 MOST_AXES = 3
-# Of a device that nobody has asked: Hopper's.
+# Of a device that is not there: Hopper's.
 SHARED_BYTES = 227 * 1024
 
 
 def shared_bytes() -> int:
-    """Shared memory that a block may have on the current device, or on a usual one where none is in use."""
-    import sys
-
-    cupy = sys.modules.get("cupy")
-    if cupy is None or not cupy.cuda.is_available():
-        return SHARED_BYTES
-    return launch.cuda_runner.device().shared_bytes
+    """Shared memory that a block may have on the current device, or on a usual one where there is none."""
+    return present_shared_bytes(SHARED_BYTES)
 
 
 def refusal(plan: AnyPlan) -> str:
