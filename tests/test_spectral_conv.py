@@ -6,23 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from spectral_conv_cases import METHODS, points, use
+from spectral_conv_cases import BACKENDS, every_method, every_way, points  # noqa: F401, fixtures
 from support import complex_normal
 
 from spectralops import plan_spectral_conv, spectral_conv
 from spectralops._cpu import spectral_conv_scipy as by_scipy
 
-BACKENDS = ["cpu", "numpy", "reference"]
 
-
-@pytest.fixture(params=METHODS)
-def method(request, monkeypatch):
-    use(request.param, monkeypatch)
-    return request.param
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_each_mode_has_its_own_matrix(backend, method):
+def test_each_mode_has_its_own_matrix(way):
     """cos(k.x) in, amplitude and phase of W(k) out, for a positive, a negative and the zero wavenumber."""
     (x, y) = points(9, 8)
     modes = {(0, 0): 3.0, (2, 1): 1j, (-2, 1): 2.0, (1, 3): -1.0 + 1j, (0, 2): 0.5}
@@ -31,30 +22,28 @@ def test_each_mode_has_its_own_matrix(backend, method):
         weight[0, 0, k + 2, m] = value
     field = sum(np.cos(k * x + m * y) for k, m in modes)
     expected = sum((w * np.exp(1j * (k * x + m * y))).real for (k, m), w in modes.items())
-    result = spectral_conv(field[None], weight, backend=backend)
+    result = spectral_conv(field[None], weight, backend=way)
     assert np.allclose(result[0], expected, rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_complex_input_keeps_centred_modes_on_every_axis(backend, method):
+def test_complex_input_keeps_centred_modes_on_every_axis(way):
     (x, y) = points(6, 7)
     weight = np.zeros((1, 1, 4, 3), complex)
     weight[0, 0, 0, 2], weight[0, 0, 3, 0] = 2j, 3.0  # (-2, 1) and (1, -1)
     field = np.exp(1j * (-2 * x + y)) + np.exp(1j * (x - y)) + np.exp(1j * (2 * x + y))
     expected = 2j * np.exp(1j * (-2 * x + y)) + 3 * np.exp(1j * (x - y))
-    assert np.allclose(spectral_conv(field[None], weight, backend=backend)[0], expected, rtol=0, atol=1e-13)
+    assert np.allclose(spectral_conv(field[None], weight, backend=way)[0], expected, rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("shape", [(15,), (16,), (15, 12), (15, 11, 9), (1,), (2, 2)])
-def test_num06_all_modes_and_weight_one_return_x(shape, backend, method, rng):
-    if backend == "reference" and len(shape) == 3:
+def test_num06_all_modes_and_weight_one_return_x(shape, way, rng):
+    if way == "reference" and len(shape) == 3:
         shape = (5, 4, 3)
     x = rng.standard_normal((2, 1, *shape))
     weight = np.ones((1, 1, *shape[:-1], shape[-1] // 2 + 1), complex)
-    assert np.allclose(spectral_conv(x, weight, backend=backend), x, rtol=0, atol=1e-13)
+    assert np.allclose(spectral_conv(x, weight, backend=way), x, rtol=0, atol=1e-13)
     z = complex_normal(rng, 2, 1, *shape)
-    assert np.allclose(spectral_conv(z, np.ones((1, 1, *shape), complex), backend=backend), z, rtol=0, atol=1e-13)
+    assert np.allclose(spectral_conv(z, np.ones((1, 1, *shape), complex), backend=way), z, rtol=0, atol=1e-13)
 
 
 def corner_layer(x: np.ndarray, positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
@@ -68,13 +57,12 @@ def corner_layer(x: np.ndarray, positive: np.ndarray, negative: np.ndarray) -> n
     return np.fft.irfft2(result, s=x.shape[2:])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("sizes", [(16, 12, 5, 4), (15, 11, 4, 3), (12, 12, 6, 7), (8, 9, 1, 1)])
-def test_num06_first_generation_layer(sizes, backend, method, rng):
+def test_num06_first_generation_layer(sizes, way, rng):
     height, width, m1, m2 = sizes
     x = rng.standard_normal((2, 3, height, width))
     positive, negative = complex_normal(rng, 3, 4, m1, m2), complex_normal(rng, 3, 4, m1, m2)
-    result = spectral_conv(x, np.concatenate([negative, positive], axis=2), backend=backend)
+    result = spectral_conv(x, np.concatenate([negative, positive], axis=2), backend=way)
     assert np.allclose(result, corner_layer(x, positive, negative), rtol=0, atol=1e-12)
 
 
@@ -87,18 +75,17 @@ def test_dty02_half_precision_layer_of_any_size(rng):
     assert np.abs(result - expected).max() <= 1e-3 * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("coarse", "fine"), [((9, 8), (12, 15)), ((8, 9), (16, 9)), ((7,), (20,))])
-def test_amplitudes_survive_another_resolution(coarse, fine, backend, method):
+def test_amplitudes_survive_another_resolution(coarse, fine, way):
     waves = [1, 2][: len(coarse)]
 
     def field(sizes):
         return 0.5 + np.cos(sum(k * x for k, x in zip(waves, points(*sizes), strict=True)) + 0.3)
 
     weight = np.ones((1, 1, *(5,) * (len(coarse) - 1), 3), complex)
-    up = spectral_conv(field(coarse)[None], weight, out_shape=fine, backend=backend)
+    up = spectral_conv(field(coarse)[None], weight, out_shape=fine, backend=way)
     assert np.allclose(up[0], field(fine), rtol=0, atol=1e-13)
-    down = spectral_conv(field(fine)[None], weight, out_shape=coarse, backend=backend)
+    down = spectral_conv(field(fine)[None], weight, out_shape=coarse, backend=way)
     assert np.allclose(down[0], field(coarse), rtol=0, atol=1e-13)
 
 
@@ -110,22 +97,20 @@ def test_num06_top_mode_of_an_odd_cube():
     assert np.allclose(spectral_conv(x[None], weight, out_shape=(30,) * 3)[0], fine, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_kept_nyquist_is_copied_as_it_is(backend, method):
+def test_a_kept_nyquist_is_copied_as_it_is(way):
     """Of 8 points, mode 4 is Nyquist and counts once; on 12 points it is interior and counts twice."""
     x = np.cos(np.pi * np.arange(8))[None]
     weight = np.ones((1, 1, 5), complex)
-    fine = spectral_conv(x, weight, out_shape=12, backend=backend)
+    fine = spectral_conv(x, weight, out_shape=12, backend=way)
     assert np.allclose(fine[0], 2 * np.cos(4 * points(12)[0]), rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_imaginary_parts_that_a_real_field_lacks_are_ignored(backend, method, rng):
+def test_imaginary_parts_that_a_real_field_lacks_are_ignored(way, rng):
     x = rng.standard_normal((2, 1, 8))
     weight = np.ones((1, 1, 5), complex)
     weight[..., 0] += 7j
     weight[..., 4] -= 3j
-    assert np.allclose(spectral_conv(x, weight, backend=backend), x, rtol=0, atol=1e-13)
+    assert np.allclose(spectral_conv(x, weight, backend=way), x, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -139,20 +124,18 @@ def test_a_real_weight_is_pairs(backend, depthwise, rng):
         assert np.allclose(result, expected, rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_depthwise_is_a_diagonal_weight(backend, method, rng):
+def test_depthwise_is_a_diagonal_weight(way, rng):
     x, own = rng.standard_normal((2, 3, 6, 8)), complex_normal(rng, 3, 4, 3)
     full = np.zeros((3, 3, 4, 3), complex)
     full[range(3), range(3)] = own
-    result = spectral_conv(x, own, depthwise=True, backend=backend)
-    assert np.allclose(result, spectral_conv(x, full, backend=backend), rtol=0, atol=1e-13)
+    result = spectral_conv(x, own, depthwise=True, backend=way)
+    assert np.allclose(result, spectral_conv(x, full, backend=way), rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_axes_order_is_the_order_of_the_modes(backend, method, rng):
+def test_axes_order_is_the_order_of_the_modes(way, rng):
     x, weight = rng.standard_normal((2, 5, 3, 6, 8)), complex_normal(rng, 3, 2, 4, 3)
-    result = spectral_conv(x, weight, axes=(-1, -2), out_shape=(10, 7), backend=backend)
-    swapped = spectral_conv(np.swapaxes(x, -1, -2).copy(), weight, out_shape=(10, 7), backend=backend)
+    result = spectral_conv(x, weight, axes=(-1, -2), out_shape=(10, 7), backend=way)
+    swapped = spectral_conv(np.swapaxes(x, -1, -2).copy(), weight, out_shape=(10, 7), backend=way)
     assert result.shape == (2, 5, 2, 7, 10)
     assert np.allclose(result, np.swapaxes(swapped, -1, -2), rtol=0, atol=1e-13)
 
@@ -246,13 +229,12 @@ def test_thr01_many_threads_share_a_plan(method, rng):
     assert np.allclose(results, spectral_conv(x, weight, backend="numpy"), rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
-def test_nan_stays_in_its_batch_entry(backend, method, rng):
+def test_nan_stays_in_its_batch_entry(way, rng):
     x, weight = rng.standard_normal((5, 3, 8, 6)).astype(np.float32), complex_normal(rng, 3, 4, 3, 2)
-    clean = spectral_conv(x, weight, backend=backend)
+    clean = spectral_conv(x, weight, backend=way)
     x[3, 1, 2, 2] = np.nan
-    result = spectral_conv(x, weight, backend=backend)
+    result = spectral_conv(x, weight, backend=way)
     others = [0, 1, 2, 4]
     assert np.isnan(result[3]).all()
     assert np.allclose(result[others], clean[others], rtol=0, atol=1e-6)

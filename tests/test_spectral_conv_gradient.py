@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from spectral_conv_cases import GRIDS, METHODS, use
+from spectral_conv_cases import BACKENDS, GRIDS, every_method, every_way  # noqa: F401, fixtures
 from support import random_array
 
 from spectralops import (
@@ -18,25 +18,16 @@ from spectralops import (
 from spectralops._arrays import ArraySpec
 from spectralops._cpu import spectral_conv_scipy as by_scipy
 
-BACKENDS = ["cpu", "numpy", "reference"]
 
-
-@pytest.fixture(params=METHODS)
-def method(request, monkeypatch):
-    use(request.param, monkeypatch)
-    return request.param
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("depthwise", [False, True])
 @pytest.mark.parametrize(("sizes", "targets", "modes"), GRIDS)
 @pytest.mark.parametrize("kind", ["float64", "complex128"])
-def test_num06_directional_derivative(backend, depthwise, sizes, targets, modes, kind, method, rng):
+def test_num06_directional_derivative(way, depthwise, sizes, targets, modes, kind, rng):
     """The loss Re <g, y> changes by Re <G, V> when the weight changes by V."""
     leading = (3,) if depthwise else (3, 2)
     x, step = random_array(rng, (2, 3, *sizes), kind), random_array(rng, (*leading, *modes), "complex128")
     gradient = random_array(rng, (2, leading[-1], *targets), kind)
-    result = spectral_conv_weight_gradient(x, gradient, modes, depthwise=depthwise, backend=backend)
+    result = spectral_conv_weight_gradient(x, gradient, modes, depthwise=depthwise, backend=way)
     change = np.vdot(gradient, spectral_conv(x, step, depthwise=depthwise, out_shape=targets)).real
     size = np.linalg.norm(x) * np.linalg.norm(gradient) * np.linalg.norm(step)
     assert result.shape == step.shape
@@ -84,13 +75,12 @@ def test_blocks_and_threads_change_nothing(workers, depthwise, method, rng, monk
     assert np.allclose(result, expected, rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
-def test_nan_stays_in_its_channel(backend, method, rng):
+def test_nan_stays_in_its_channel(way, rng):
     x, gradient = rng.standard_normal((2, 3, 8)), rng.standard_normal((2, 4, 8))
-    clean = spectral_conv_weight_gradient(x, gradient, 3, backend=backend)
+    clean = spectral_conv_weight_gradient(x, gradient, 3, backend=way)
     x[1, 2, 5] = np.nan
-    result = spectral_conv_weight_gradient(x, gradient, 3, backend=backend)
+    result = spectral_conv_weight_gradient(x, gradient, 3, backend=way)
     assert np.isnan(result[2]).all()
     assert np.allclose(result[:2], clean[:2], rtol=0, atol=1e-13)
 
