@@ -19,7 +19,7 @@ constexpr int GROUP_CHANNELS = GROUP_COLUMNS / 2;
 template <int IN, int GROUPS, int AHEAD, int CONJUGATE>
 __global__ __launch_bounds__(128 * GROUPS, 1) void mix_groups(const Complex<float>* x, const Complex<float>* __restrict__ w,
                                                               Complex<float>* __restrict__ y, MixArguments a) {
-  constexpr int PIECES = IN / 8, STEPS = 2;  // of 8 channels, which are 16 real numbers
+  constexpr int PIECES = IN / 8, ROUNDS = PIECES / AHEAD, STEPS = 2;  // of 8 channels, which are 16 real numbers
   static_assert(IN % 8 == 0 && PIECES % AHEAD == 0, "whole pieces");
   extern __shared__ __align__(128) unsigned char sops_shared[];
   float* const shared = (float*)sops_shared;  // [PIECES][STEPS][high, low][GROUP_ROWS], then copies
@@ -73,51 +73,57 @@ __global__ __launch_bounds__(128 * GROUPS, 1) void mix_groups(const Complex<floa
     from = x + (b < end ? b : end) * IN;
     beside = b + 8 <= end ? 8 * IN : b < end ? (int)(end - b) * IN : 0;
   };
-  const auto fetch = [&](int piece) {
-    copy_past(mine + piece % AHEAD * 64, (const Two<float>*)(from + piece * 8));
-    copy_past(mine + piece % AHEAD * 64 + 32, (const Two<float>*)(from + beside + piece * 8));
+  const auto fetch = [&](int round, int slot) {
+    const Complex<float>* piece = from + (round * AHEAD + slot) * 8;
+    copy_past(mine + slot * 64, (const Two<float>*)piece);
+    copy_past(mine + slot * 64 + 32, (const Two<float>*)(piece + beside));
     end_of_group();
   };
   turn_to(begin);
 #pragma unroll
-  for (int p = 0; p < AHEAD; ++p) fetch(p);
+  for (int slot = 0; slot < AHEAD; ++slot) fetch(0, slot);
   for (index_t first = begin; first < samples; first += stride) {
     float sum[32];
-    repeat<PIECES>([&](auto number) {
-      constexpr int p = decltype(number)::value;
-      landed<AHEAD - 1>();
-      __syncwarp();  // what has been copied is read now, and read before it is copied over
-      uint32 high[STEPS][4], low[STEPS][4];
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const Two<float> v = mine[(p % AHEAD * 2 + half) * 32];
-        const float values[STEPS][2] = {{v.first.re, v.first.im}, {v.second.re, v.second.im}};
+    for (int q = 0; q < 32; ++q) sum[q] = 0;
+#pragma unroll(ROUNDS <= 2 ? ROUNDS : 1)
+    for (int round = 0; round < ROUNDS; ++round) {
+      if (round + 1 == ROUNDS) turn_to(first + stride);
 #pragma unroll
-        for (int s = 0; s < STEPS; ++s)
+      for (int slot = 0; slot < AHEAD; ++slot) {
+        landed<AHEAD - 1>();
+        __syncwarp();  // what has been copied is read now, and read before it is copied over
+        uint32 high[STEPS][4], low[STEPS][4];
 #pragma unroll
-          for (int part = 0; part < 2; ++part) {
-            const Parts parts = parts_of(values[s][part]);
-            high[s][2 * part + half] = parts.high;
-            low[s][2 * part + half] = parts.low;
-          }
+        for (int half = 0; half < 2; ++half) {
+          const Two<float> v = mine[slot * 64 + half * 32];
+          const float values[STEPS][2] = {{v.first.re, v.first.im}, {v.second.re, v.second.im}};
+#pragma unroll
+          for (int s = 0; s < STEPS; ++s)
+#pragma unroll
+            for (int part = 0; part < 2; ++part) {
+              const Parts parts = parts_of(values[s][part]);
+              high[s][2 * part + half] = parts.high;
+              low[s][2 * part + half] = parts.low;
+            }
+        }
+        __syncwarp();
+        fetch(round + 1 < ROUNDS ? round + 1 : 0, slot);
+        const float* even = shared + (round * AHEAD + slot) * (STEPS * 2 * GROUP_ROWS);
+        const float* odd = even + 2 * GROUP_ROWS;
+        float some[32];
+        group_begins();
+        group_multiply<false>(some, low[0], even);
+        group_multiply<true>(some, low[1], odd);
+        group_multiply<true>(some, high[0], even + GROUP_ROWS);
+        group_multiply<true>(some, high[1], odd + GROUP_ROWS);
+        group_multiply<true>(some, high[0], even);
+        group_multiply<true>(some, high[1], odd);
+        group_ends();
+#pragma unroll
+        for (int q = 0; q < 32; ++q) sum[q] += some[q];
       }
-      __syncwarp();
-      if constexpr (p + AHEAD == PIECES) turn_to(first + stride);
-      fetch((p + AHEAD) % PIECES);
-      const float* even = shared + p * STEPS * 2 * GROUP_ROWS;
-      const float* odd = even + 2 * GROUP_ROWS;
-      float some[32];
-      group_begins();
-      group_multiply<false>(some, low[0], even);
-      group_multiply<true>(some, low[1], odd);
-      group_multiply<true>(some, high[0], even + GROUP_ROWS);
-      group_multiply<true>(some, high[1], odd + GROUP_ROWS);
-      group_multiply<true>(some, high[0], even);
-      group_multiply<true>(some, high[1], odd);
-      group_ends();
-#pragma unroll
-      for (int q = 0; q < 32; ++q) sum[q] = p == 0 ? some[q] : sum[q] + some[q];
-    });
+    }
     const float factor = bin_factor<float>(a, mode);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
