@@ -67,6 +67,8 @@ class Operand:
 
 
 _library_of_type: dict[type, str | None] = {}
+# Device kind of arrays of the two libraries that operators run on, by type: NumPy's own, and CuPy's once it was met.
+native_devices: dict[type, str] = {np.ndarray: "cpu"}
 
 
 def library_of(x: object) -> str | None:
@@ -81,6 +83,7 @@ def library_of(x: object) -> str | None:
         name = "numpy"
     elif compat.is_cupy_array(x):
         name = "cupy"
+        native_devices[cls] = "cuda"
     elif compat.is_torch_array(x):
         name = "torch"
     elif compat.is_jax_array(x):
@@ -294,7 +297,7 @@ def adopt(x: Any, dtype: str, home: Home) -> Any:
         return _adopt_bits(x, home)
     if home.library == "torch":
         if home.device != "cpu":
-            return _device.tensor_view(x, dtype)
+            return own_memory(x, dtype)
         x = x.detach()
         if x.is_conj() or x.is_neg():
             x = x.resolve_conj().resolve_neg()
@@ -303,22 +306,28 @@ def adopt(x: Any, dtype: str, home: Home) -> Any:
     elif home.library == "jax" and dtype_name(x.dtype) == "bfloat16":
         x = x.astype("float32")
     # PyTorch could not resize the memory of a tensor that `Tensor.numpy()` has seen, as sharded parameters are.
-    native = np.from_dlpack(x) if home.library == "torch" else _import(x, home)
-    if native.dtype is not _NATIVE.get(dtype):
-        native = native.astype(dtype, copy=False)
-    if home.library == "numpy" and not native.flags.aligned:
-        return native.copy()
-    return native
+    native = np.from_dlpack(x) if home.library == "torch" else _readable(_import(x, home), home)
+    return native if native.dtype is _NATIVE.get(dtype) else native.astype(dtype, copy=False)
 
 
 def _adopt_bits(x: Any, home: Home) -> Any:
     """The bits of a bfloat16 array."""
     if home.library == "torch":
         if home.device != "cpu":
-            return _device.tensor_view(x)
+            return own_memory(x)
         x = x.detach().resolve_neg()
-    native = bits(memory(x, home))
-    return native if getattr(native.flags, "aligned", True) else native.copy()
+    return _readable(bits(memory(x, home)), home)
+
+
+def _is_aligned(native: Any) -> bool:
+    return bool(native.flags.aligned) if isinstance(native, np.ndarray) else _device.is_aligned(native)
+
+
+def _readable(native: Any, home: Home) -> Any:
+    """The array, or a copy where its elements do not begin where those of its dtype must."""
+    if home.kind == "cpu":
+        return native if native.flags.aligned else native.copy()
+    return _device.aligned(native)
 
 
 def bits(native: Any) -> Any:
@@ -386,15 +395,17 @@ def adopt_out(op: str, out: Any, home: Home) -> Any:
 
 def behaves(native: Any) -> bool:
     """Whether an executor may write into this array as it is: C-contiguous and aligned."""
-    return bool(native.flags.c_contiguous) and getattr(native.flags, "aligned", True)
+    return bool(native.flags.c_contiguous) and _is_aligned(native)
 
 
 def store(result: Any, out: Any, target: Any, home: Home) -> None:
     """Copy a result into the caller's `out`, rounding to its dtype."""
     if home.library == "torch" and result.dtype != BITS:
         out.detach().copy_(sys.modules["torch"].from_dlpack(result))
-    else:
+    elif home.kind == "cpu":
         target[...] = result
+    else:
+        _device.store(result, target)
 
 
 def wrote(out: Any, home: Home) -> None:
@@ -420,10 +431,25 @@ def brings_memory(home: Home) -> bool:
     return home.library == "torch" and home.device != "cpu"
 
 
-# The tensors of such a home, and CuPy arrays over their memory.
 own_result = _device.tensor_empty
-own_memory = _device.tensor_view
-direct = _device.Direct
+
+
+def own_memory(x: Any, dtype: str | None = None) -> Any:
+    """CuPy array over the memory of a tensor of such a home, a copy where kernels cannot read it as it is."""
+    return _device.aligned(_device.tensor_view(x, dtype))
+
+
+# Libraries whose arrays go to a plan's launches by their addresses.
+DIRECT = ("cupy", "torch")
+index_of = _device.index_of
+
+
+def direct(prepared: Any, specs: list[ArraySpec], home: Home, scratch: Any) -> _device.Direct:
+    """What takes a plan's arrays to its launches; `specs` are those of the operands and, last, of the result."""
+    index = _device.index_of(home.device)
+    if home.library == "torch":
+        return _device.DirectTensors(prepared, index, [(spec.shape, spec.dtype) for spec in specs])
+    return _device.DirectArrays(prepared, index, [(spec.shape, _numpy_dtype(spec.dtype)) for spec in specs], scratch)
 
 
 def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:

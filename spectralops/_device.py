@@ -17,7 +17,8 @@ import numpy as np
 from spectralops.errors import BackendUnavailableError
 
 __all__ = [
-    "Current", "Direct", "cupy_module", "index_of", "is_current", "launch", "multiprocessors", "overlap",
+    "Current", "Direct", "DirectArrays", "DirectTensors",
+    "aligned", "cupy_module", "index_of", "is_aligned", "is_current", "launch", "multiprocessors", "overlap", "store",
     "tensor_empty", "tensor_view",
 ]  # fmt: skip
 
@@ -126,26 +127,48 @@ def tensor_empty(shape: tuple[int, ...], dtype: str) -> Any:
 
 
 class Direct:
-    """A plan's launches on PyTorch's contiguous tensors, which go by their addresses from one driver call to another.
+    """A plan's launches on contiguous arrays, which go by their addresses from one driver call to another.
 
     `prepared` has `space_bytes`, of scratch memory, and `calls(operands, out, space)`, programs with addresses.
     """
 
-    __slots__ = ("_calls", "_device", "_index", "_launched", "_layout", "_space", "_stream")
+    __slots__ = ("_calls", "_index", "_nbytes", "_space_bytes")
 
-    def __init__(self, prepared: Any, device: str, shape: tuple[int, ...], dtype: str) -> None:
-        torch = sys.modules["torch"]
-        self._index = index_of(device)
-        self._calls = prepared.calls
-        self._layout = _layout(shape, dtype)
-        self._space = ((prepared.space_bytes,), (1,), torch.uint8) if prepared.space_bytes else None
-        self._device, self._stream = torch._C._cuda_getDevice, torch._C._cuda_getCurrentRawStream
+    def __init__(self, prepared: Any, index: int, nbytes: list[int]) -> None:
+        """`nbytes`: of the operands and, last, of the result."""
+        self._calls, self._space_bytes = prepared.calls, prepared.space_bytes
+        self._index, self._nbytes = index, nbytes
+
+    def _apart(self, operands: list[int], out: int) -> bool:
+        """Whether a result there overlaps no operand."""
+        end = out + self._nbytes[-1]
+        apart = [at >= end or out >= at + nbytes for at, nbytes in zip(operands, self._nbytes, strict=False)]
+        return False not in apart
+
+    def _launch(self, operands: list[int], out: int, space: int, stream: int) -> None:
+        for program, addresses in self._calls(operands, out, space):
+            program.launch(self._index, stream, addresses)
+
+
+class DirectTensors(Direct):
+    """The same for PyTorch's tensors: operands are known to have the shapes and dtypes of the plan."""
+
+    __slots__ = ("_current", "_empty", "_launched", "_layout", "_space", "_stream", "_torch")
+
+    def __init__(self, prepared: Any, index: int, looks: list[tuple[tuple[int, ...], str]]) -> None:
+        self._torch = torch = sys.modules["torch"]
+        super().__init__(prepared, index, [math.prod(shape) * getattr(torch, dtype).itemsize for shape, dtype in looks])
+        self._layout = _layout(*looks[-1])
+        self._space = ((self._space_bytes,), (1,), torch.uint8)
+        self._current, self._stream = torch._C._cuda_getDevice, torch._C._cuda_getCurrentRawStream
+        self._empty = _empty()
         self._launched = False
 
-    def __call__(self, tensors: tuple[Any, ...]) -> Any:
-        """The result as a new tensor; None where tensors are not contiguous, aligned and on the current device."""
-        index = self._index
-        if self._device() != index:
+    def __call__(self, tensors: tuple[Any, ...], out: Any = None) -> Any:
+        """The result, as a new tensor or in `out`; None where tensors are not contiguous, aligned, apart and on the
+        current device.
+        """
+        if self._current() != self._index:
             return None
         operands = []
         for x in tensors:
@@ -153,21 +176,82 @@ class Direct:
             if at % 16 or not x.is_contiguous() or x.is_neg() or x.is_conj():
                 return None
             operands.append(at)
+        if out is not None and not (self._fits(out) and self._apart(operands, out.data_ptr())):
+            return None
         if self._launched:
-            return self._launch(operands)
-        with Current("torch", f"cuda:{index}"):  # kernels are compiled, which asks CuPy whether a graph is captured
-            result = self._launch(operands)
-        self._launched = True
+            result = self._run(operands, out)
+        else:
+            with Current("torch", f"cuda:{self._index}"):  # kernels are compiled, which asks CuPy for the stream
+                result = self._run(operands, out)
+            self._launched = True
         return result
 
-    def _launch(self, operands: list[int]) -> Any:
-        empty = _empty()
-        result = empty(*self._layout)
-        space = None if self._space is None else empty(*self._space)
+    def _fits(self, out: Any) -> bool:
+        """Whether the result can be written into a tensor; what else it needs is for others to say."""
+        shape, _, dtype = self._layout
+        torch = self._torch
+        if type(out) is not torch.Tensor or out.dtype is not dtype or out.shape != shape or out.requires_grad:
+            return False
+        if out.layout is not torch.strided or out.device.type != "cuda" or out.device.index != self._index:
+            return False
+        return not (out.data_ptr() % 16 or not out.is_contiguous() or out.is_neg() or out.is_conj())
+
+    def _run(self, operands: list[int], out: Any) -> Any:
+        result = self._empty(*self._layout) if out is None else out
+        space = self._empty(*self._space) if self._space_bytes else None
         stream = self._stream(self._index)
-        for program, addresses in self._calls(operands, result.data_ptr(), 0 if space is None else space.data_ptr()):
-            program.launch(self._index, stream, addresses)
+        self._launch(operands, result.data_ptr(), 0 if space is None else space.data_ptr(), stream)
         return result
+
+
+class DirectArrays(Direct):
+    """The same for CuPy arrays; `scratch(nbytes)` is memory for a call on the current stream."""
+
+    __slots__ = ("_array", "_count", "_current", "_looks", "_result", "_scratch", "_stream")
+
+    def __init__(
+        self, prepared: Any, index: int, looks: list[tuple[tuple[int, ...], Any]], scratch: Callable[[int], Any]
+    ) -> None:
+        super().__init__(prepared, index, [math.prod(shape) * dtype.itemsize for shape, dtype in looks])
+        cupy = cupy_module()
+        self._array, self._result = cupy.ndarray, looks[-1]
+        self._current, self._stream = cupy.cuda.runtime.getDevice, cupy.cuda.get_current_stream
+        self._count = len(looks) - 1
+        self._looks = [
+            (shape, dtype, tuple([dtype.itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]))
+            for shape, dtype in looks
+        ]
+        self._scratch = scratch
+
+    def __call__(self, arrays: tuple[Any, ...], out: Any = None) -> Any:
+        """The result, as a new array or in `out`; None where arrays are not exactly as planned, contiguous, aligned,
+        apart and on the current device.
+        """
+        index = self._index
+        if self._current() != index or len(arrays) != self._count:
+            return None
+        cls, operands = self._array, []
+        for x, (shape, dtype, strides) in zip(arrays if out is None else (*arrays, out), self._looks, strict=False):
+            if type(x) is not cls or x.dtype is not dtype or x.shape != shape:
+                return None
+            if x.strides != strides and not x.flags.c_contiguous:
+                return None
+            data = x.data
+            at = data.ptr
+            if at % 16 or data.device_id != index:
+                return None
+            operands.append(at)
+        if out is None:
+            shape, dtype = self._result
+            out = cls(shape, dtype)
+            at = out.data.ptr
+        else:
+            at = operands.pop()
+            if not self._apart(operands, at):
+                return None
+        space = self._scratch(self._space_bytes) if self._space_bytes else None
+        self._launch(operands, at, 0 if space is None else space.data.ptr, self._stream().ptr)
+        return out
 
 
 def launch(program: Any, index: int, *tensors: Any) -> None:
@@ -227,6 +311,32 @@ def _view(address: int, shape: Any, strides: tuple[int, ...], dtype: Any, device
     PyTorch's pool gives the same addresses again and again, and making an array costs several times as much as that.
     """
     return _array(address, shape, strides, dtype, device, None)
+
+
+def is_aligned(array: Any) -> bool:
+    """Whether all elements of a CuPy array begin at multiples of their size, as kernels, CuPy's too, must find them."""
+    size = array.itemsize
+    return not (array.data.ptr % size or any(stride % size for stride in array.strides))
+
+
+def as_bytes(array: Any) -> Any:
+    """The memory of a CuPy array with an axis for the bytes of each element."""
+    return cupy_module().ndarray((*array.shape, array.itemsize), np.uint8, array.data, (*array.strides, 1))
+
+
+def aligned(array: Any) -> Any:
+    """The CuPy array, or a copy where it is not aligned."""
+    if is_aligned(array):
+        return array
+    return as_bytes(array).copy().view(array.dtype).reshape(array.shape)
+
+
+def store(result: Any, target: Any) -> None:
+    """Copy one CuPy array into another, which need not be aligned."""
+    if is_aligned(target):
+        target[...] = result
+    else:
+        as_bytes(target)[...] = as_bytes(result.astype(target.dtype, copy=False))
 
 
 def overlap(a: Any, b: Any) -> bool:

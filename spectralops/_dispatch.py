@@ -6,16 +6,16 @@
 from __future__ import annotations
 
 import importlib
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from spectralops import _arrays, _checks, _threads
 from spectralops._checks import COMPLEXES, FLOATS, HALVES
+from spectralops._recent import Recent
 from spectralops.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -284,7 +284,13 @@ def execute(plan: Plan, arrays: tuple[Any, ...], *, out: Any = None, workers: in
     then as its bits in integers) and must fill the C-contiguous `out` entirely.
     """
     op, operands = plan.op, plan.operands
-    if (
+    if plan.backend == "cuda":
+        ways = _ways.get(id(plan))
+        if ways is not None and ways.arrays is not None and workers is None and _observer.get() is None:
+            result = ways.arrays(arrays, out)
+            if result is not None:
+                return result
+    elif (
         _arrays.ready(operands, arrays, plan.out_dtype)
         and BACKENDS[plan.backend] == "cpu"
         and (out is None or _arrays.takes(out, plan.out_shape, plan.out_dtype, arrays))
@@ -334,39 +340,53 @@ def run(plan: Plan, arrays: tuple[Any, ...], home: _arrays.Home, out: Any = None
             f"{plan.op}: backend is {plan.backend!r}, but must be 'cuda' while a CUDA graph is captured; "
             "explain() says why there is no kernel"
         )
-    own = out is None and _arrays.brings_memory(home)
-    if own and (result := _run_by_address(plan, arrays, home)) is not None:
+    if (result := _run_by_address(plan, arrays, home, out)) is not None:
+        if out is not None:
+            _arrays.wrote(out, home)
         return result
     with _arrays.on_device(home):
-        if own:
+        if out is None and _arrays.brings_memory(home):
             return _run_in_own_memory(plan, arrays)
         return _run(plan, arrays, home, out, threads)
 
 
-# What plans launch on tensors known by their addresses, by plan and device; None where they cannot.
-_direct: OrderedDict[tuple[int, str], tuple[Plan, Any]] = OrderedDict()
-KEPT_DIRECT = 512
+@dataclass(slots=True)
+class _Ways:
+    """What a plan launches on arrays known by their addresses, by library and device; None where it cannot.
+
+    Attributes
+    ----------
+    plan : Plan
+        Held, so that no other gets its number.
+    arrays : callable or None
+        The way that CuPy arrays went last.
+    """
+
+    plan: Plan
+    by_home: dict[tuple[str, str], Any] = field(default_factory=dict)
+    arrays: Any = None
 
 
-def _run_by_address(plan: Plan, arrays: tuple[Any, ...], home: _arrays.Home) -> Any:
+# By the number of the plan.
+_ways: Recent[int, _Ways] = Recent(512)
+
+
+def _run_by_address(plan: Plan, arrays: tuple[Any, ...], home: _arrays.Home, out: Any) -> Any:
     """Execute a plan without a look at its arrays but for where they lie; None where that does not do."""
-    if plan.backend != "cuda" or _observer.get() is not None:
+    if plan.backend != "cuda" or home.library not in _arrays.DIRECT or _observer.get() is not None:
         return None
-    key = (id(plan), home.device)
-    found = _direct.get(key)
-    if found is None or found[0] is not plan:
-        if _samples_anew(plan):
+    key, ways = (home.library, home.device), _ways.get(id(plan))
+    if ways is None or key not in ways.by_home:
+        # A function of the caller's may hold anything, and must not live on in a cache.
+        if getattr(plan, "samples_anew", False):
             return None
-        found = _direct[key] = (plan, _prepared(plan, home))
-        while len(_direct) > KEPT_DIRECT:
-            _direct.popitem(last=False)
-    return None if found[1] is None else found[1](arrays)
-
-
-def _samples_anew(plan: Plan) -> bool:
-    """Whether a plan has a function of the caller's: it may hold anything, and must not live on in a cache."""
-    transfer = getattr(plan, "transfer", None)
-    return transfer is not None and not type(transfer).__module__.startswith("spectralops.")
+        direct = _prepared(plan, home)
+        ways = _ways.get(id(plan)) or _ways.put(id(plan), _Ways(plan))
+        ways.by_home[key] = direct
+    direct = ways.by_home[key]
+    if home.library == "cupy":
+        ways.arrays = direct
+    return None if direct is None else direct(arrays, out)
 
 
 def _prepared(plan: Plan, home: _arrays.Home) -> Any:
@@ -375,8 +395,12 @@ def _prepared(plan: Plan, home: _arrays.Home) -> Any:
     if cast or plan.out_dtype != kind:
         return None
     with _arrays.on_device(home):
-        prepared = importlib.import_module(BY_ADDRESS).prepared(plan)
-    return None if prepared is None else _arrays.direct(prepared, home.device, plan.out_shape, plan.out_dtype)
+        by_address = importlib.import_module(BY_ADDRESS)
+        prepared = by_address.prepared(plan)
+    if prepared is None:
+        return None
+    specs = [*(operand.spec for operand in plan.operands), _arrays.ArraySpec(plan.out_shape, plan.out_dtype)]
+    return _arrays.direct(prepared, specs, home, by_address.scratch)
 
 
 def _run_in_own_memory(plan: Plan, arrays: tuple[Any, ...]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from spectralops import _arrays, _checks
+from spectralops import _arrays, _checks, _dispatch
 from spectralops._plans import conv2d as _conv2d
 from spectralops._plans import convolve as _convolve
 from spectralops._plans.conv2d import Conv2dPlan
@@ -116,6 +116,9 @@ def convolve(
     >>> so.convolve(np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0, 0.5]), mode="same", boundary="wrap")
     array([2.5, 2.5, 4. ])
     """
+    known = _convolve.known(x, kernel, mode, boundary, fillvalue, axes, method, backend)
+    if known is not None:
+        return _dispatch.execute(known, (x, kernel), out=out, workers=workers)
     home, spec = _arrays.describe("convolve", "x", x)
     plan = _convolve.build(
         spec, kernel, mode=mode, boundary=boundary, fillvalue=fillvalue, axes=axes, method=method, backend=backend,
@@ -283,13 +286,17 @@ def fft_conv2d(
     >>> so.fft_conv2d(x, weight, padding="same", padding_mode="circular")[0, 0]
     array([60., 57., 66., 63.])
     """
+    operands = (weight,) if bias is None else (weight, bias)
+    if epilogue is None:
+        known = _conv2d.known((x, *operands), stride, padding, dilation, groups, padding_mode, method, backend)
+        if known is not None:
+            return _dispatch.execute(known, (x, *operands), out=out, workers=workers)
     home, spec = _arrays.describe("fft_conv2d", "x", x)
     plan = _conv2d.build(
         spec, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups,
         padding_mode=padding_mode, method=method, epilogue=epilogue, backend=backend, device=home.kind,
         default=_arrays.default_float(home),
     )  # fmt: skip
-    operands = (weight,) if bias is None else (weight, bias)
     return plan(x, *operands, out=out, workers=workers)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from spectralops import _arrays
+from spectralops import _arrays, _dispatch
 from spectralops._plans import resample as _resample
 from spectralops._plans import spectral as _filter
 from spectralops._plans import spectral_conv as _conv
 from spectralops._plans.resample import FourierResamplePlan
 from spectralops._plans.spectral import SpectralFilterPlan
 from spectralops._plans.spectral_conv import SpectralConvPlan
+from spectralops._plans.transfers import Transfer
 
 __all__ = [
     "fourier_resample",
@@ -102,9 +103,13 @@ def spectral_filter(
     >>> spectral_filter(np.sin(x), transfer.derivative(), spacing=x[1]).round(4) + 0.0
     array([ 1.    ,  0.7071,  0.    , -0.7071, -1.    , -0.7071,  0.    ,  0.7071])
     """
-    known = _filter.plan_of_arrays(x, transfer, spacing, pad_width, pad_mode, axes, backend)
+    separable = type(transfer) is tuple
+    values = (transfer,) if isinstance(transfer, Transfer) else ()
+    factors: Any = () if values else transfer if separable else (transfer,)
+    arrays = (x, *factors)
+    known = _filter.known(arrays, values, separable, spacing, pad_width, pad_mode, axes, backend)
     if known is not None:
-        return known(x, transfer, out=out, workers=workers)
+        return _dispatch.execute(known, arrays, out=out, workers=workers)
     home, spec = _arrays.describe("spectral_filter", "x", x)
     plan = _filter.plan_spectral_filter(
         spec.shape,
@@ -261,6 +266,9 @@ def spectral_conv(
     >>> spectral_conv(x, weight, out_shape=4).round(6) + 0.0
     array([[[ 2.,  0., -2.,  0.]]])
     """
+    known = _conv.known((x, weight), (), depthwise, out_shape, axes, backend)
+    if known is not None:
+        return _dispatch.execute(known, (x, weight), out=out, workers=workers)
     home, spec = _arrays.describe("spectral_conv", "x", x)
     plan = _conv.plan_spectral_conv(
         spec.shape,

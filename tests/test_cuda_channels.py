@@ -96,6 +96,25 @@ def test_sums_of_products(rng: Any, samples: int, rows: int, columns: int, point
     np.testing.assert_allclose(total[rows * columns :], g.sum((0, 2)), rtol=0, atol=2e-6 * scale)
 
 
+def test_large_and_infinite_numbers_have_the_products_of_float32() -> None:
+    """Their first 11 bits round to infinity, of which no second part can be told."""
+    largest = np.finfo(np.float32).max
+    x = np.array([[1, largest, -largest, np.inf, -np.inf, np.nan, largest, 0]], np.float32)
+    w = np.array([[0.5], [-1], [1], [0], [2]], np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        expected = w * x
+    out, none = np.full((5, 8), np.nan, np.float32), 0
+    for turned in (False, True):
+        program = channels.mapped(1, 5, 1, 8, turned, False)
+        program.run(HostRunner(), [address(w), address(x), none, none, none, address(out), address(out)])
+        np.testing.assert_allclose(out, expected, rtol=2e-7)
+    program, count = channels.outer(1, 5, 1, 1, 2)
+    for j in (1, 3, 4):
+        sums = np.full(5 * 3, np.nan, np.float32)
+        run(program, w, x[:, j].copy(), np.empty(count, np.float32), sums)
+        np.testing.assert_allclose(sums[:5], expected[:, j], rtol=2e-7)
+
+
 def test_sums_are_shared_among_blocks() -> None:
     program, count = channels.outer(16, 64, 64, 128 * 128, 132)
     step, last = program.steps

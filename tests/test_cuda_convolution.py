@@ -409,7 +409,7 @@ def test_programs_are_made_once() -> None:
 
 
 def test_few_programs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolution, "KEPT_PROGRAMS", 1)
+    monkeypatch.setattr(convolution._prepared, "most", 1)
     with backend(Recorder()):
         for n in (5, 6):
             so.convolve(np.ones(n), np.ones(2), backend=BACKEND)

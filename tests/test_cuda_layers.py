@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +15,7 @@ import spectralops as so
 from spectralops._arrays import ArraySpec
 from spectralops._cuda import few, launch, module, planes, pruned, spectral_conv, turned
 from spectralops._cuda.pruned import OUT, SPACE
+from spectralops._recent import Recent
 
 H200 = launch.Device(0, 132, 227 * 1024)
 WITH_GROUPS = replace(H200, warp_groups=True)
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(not cuda_on_host.available(), reason="no g++")
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch):
     """The backend on the host, for a test, which finds no program of an earlier one."""
-    monkeypatch.setattr(pruned, "_prepared", OrderedDict())
+    monkeypatch.setattr(pruned, "_prepared", Recent(256))
     with backend() as runner:
         yield runner
 
@@ -204,7 +204,7 @@ def names(kernels: list[launch.Kernel]) -> list[str]:
 
 def test_many_samples_are_mixed_by_groups_of_warps(rng, monkeypatch: pytest.MonkeyPatch) -> None:
     """Real lines with samples that no whole group has, and the adjoint with its weights the other way round."""
-    monkeypatch.setattr(pruned, "_prepared", OrderedDict())
+    monkeypatch.setattr(pruned, "_prepared", Recent(256))
     x, weight = random_layer(rng, (66, 32, 8), 32, (3,))
     exact = so.plan_spectral_conv(x.shape, "float64", weight.astype("complex128"), backend="numpy")
     with backend(cuda_on_host.HostRunner(warp_groups=True)) as runner:
@@ -218,7 +218,7 @@ def test_many_samples_are_mixed_by_groups_of_warps(rng, monkeypatch: pytest.Monk
 
 def test_many_complex_samples_by_groups_of_warps(rng, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines of a prime length, fewer channels than a warp has lanes, several blocks of channels."""
-    monkeypatch.setattr(pruned, "_prepared", OrderedDict())
+    monkeypatch.setattr(pruned, "_prepared", Recent(256))
     x, weight = random_layer(rng, (65, 8, 7), 64, (4,))
     x = x + 1j * x[::-1]
     with backend(cuda_on_host.HostRunner(warp_groups=True)) as runner:

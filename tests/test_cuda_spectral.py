@@ -205,8 +205,8 @@ def test_programs_are_kept_by_plan_and_strides(host, rng) -> None:
 
 @on_host
 def test_kept_programs_are_bounded(host, rng, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spectral_filter, "KEPT_PROGRAMS", 2)
-    monkeypatch.setattr(pruned, "KEPT_PROGRAMS", 2)
+    monkeypatch.setattr(spectral_filter._prepared, "most", 2)
+    monkeypatch.setattr(pruned._prepared, "most", 2)
     spectral_filter._prepared.clear()
     pruned._prepared.clear()
     monkeypatch.setattr(HostRunner, "launch", lambda *_: None)

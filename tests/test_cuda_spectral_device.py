@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 import spectralops as so
 from spectralops import transfer
 from spectralops._cuda import pruned
+from spectralops._recent import Recent
 
 GAUSSIAN = transfer.gaussian(1.0)
 
@@ -130,7 +130,7 @@ def test_layers_on_gpu(name: str, sliced: bool, rng, monkeypatch: pytest.MonkeyP
     if sliced:
         monkeypatch.setattr(pruned, "SLICED_FROM", 0)
         monkeypatch.setattr(pruned, "SLICE_BYTES", 2**16)
-        monkeypatch.setattr(pruned, "_prepared", OrderedDict())
+        monkeypatch.setattr(pruned, "_prepared", Recent(256))
     shape, written, modes = LAYERS[name]
     x, g = rng.standard_normal(shape), rng.standard_normal((shape[0], written, *shape[2:]))
     w = rng.standard_normal((shape[1], written, *modes)) + 1j * rng.standard_normal((shape[1], written, *modes))

@@ -357,7 +357,7 @@ class TestStages:
         assert np.signbit(ghosts["offset"][0, 1, 0])
 
     def test_plans_are_prepared_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(steps, "CAPACITY", 2)
+        monkeypatch.setattr(steps._prepared, "most", 2)
         steps._prepared.clear()
         with backend(Recorder()) as runner:
             u = np.zeros((4, 8), np.float32)

@@ -161,6 +161,7 @@ def test_torch_runs_kernels_in_its_own_memory(cupy: Any, backend: str, monkeypat
     import fakes
 
     fakes.install(monkeypatch)
+    monkeypatch.setitem(_dispatch.SUPPORT, ("fake", backend), _dispatch.SUPPORT["fake", "cupy"])
     x = torch.arange(3.0)
     plan, home = fakes.spec_plan((3,), "float32", backend=backend), _arrays.Home("torch", "cuda:0")
     monkeypatch.setattr(_arrays, "own_memory", lambda tensor, dtype=None: tensor.numpy())
@@ -291,9 +292,14 @@ def prepared(program: Program, space_bytes: int = 0) -> Any:
     )
 
 
+def tensors(program: Program, shape: tuple[int, ...], dtype: str = "float32", space_bytes: int = 0) -> Any:
+    """Launches for a tensor of four numbers on device 0."""
+    return _device.DirectTensors(prepared(program, space_bytes), 0, [((4,), "float32"), (shape, dtype)])
+
+
 def test_torch_launches_by_address(device: Any) -> None:
     program, x, w = Program(), torch.zeros(4, 8), torch.zeros(8)
-    direct = _device.Direct(prepared(program, 64), "cuda:0", (2, 3), "float64")
+    direct = tensors(program, (2, 3), "float64", space_bytes=64)
     for _ in range(2):
         y = direct((x, w))
         assert (y.shape, y.dtype) == ((2, 3), torch.float64)
@@ -302,7 +308,7 @@ def test_torch_launches_by_address(device: Any) -> None:
         assert space not in (0, out)
     # The first call, in which kernels are compiled, has PyTorch's stream current in CuPy.
     assert [entry for entry in device.log if entry[0] == "enter"] == [("enter", ("stream", "stream of 0"))]
-    assert _device.Direct(prepared(program), "cuda:0", (2, 3), "float32")((x,)) is not None
+    assert tensors(program, (2, 3))((x,)) is not None
     assert program.launched[-1][2][-1] == 0
 
 
@@ -318,7 +324,7 @@ def test_torch_launches_by_address(device: Any) -> None:
 )
 def test_torch_launches_by_address_only_what_lies_as_planned(device: Any, x: Any) -> None:
     program = Program()
-    direct = _device.Direct(prepared(program), "cuda:0", (2,), "float32")
+    direct = tensors(program, (2,))
     assert direct((torch.zeros(4), x)) is None
     device.state["device"] = 1
     assert direct((torch.zeros(4),)) is None
@@ -338,7 +344,7 @@ def test_torch_calls_plans_by_address(device: Any, monkeypatch: pytest.MonkeyPat
 
     program, made = Program(), []
     monkeypatch.setattr(by_address, "prepared", lambda plan: made.append(plan) or prepared(program))
-    _dispatch._direct.clear()
+    _dispatch._ways.clear()
     plan, x = so.plan_diffusion_step((4, 8), "float32", 1.0, 0.1, 1.0, device="cuda"), torch.zeros(4, 8)
     home = _arrays.Home("torch", "cuda:0")
     for _ in range(2):
@@ -348,16 +354,14 @@ def test_torch_calls_plans_by_address(device: Any, monkeypatch: pytest.MonkeyPat
     assert _dispatch.run(plan, (x[:, ::2],), home) == "looked at"
     with _dispatch.observe(lambda *_: None):
         assert _dispatch.run(plan, (x,), home) == "looked at"
-    monkeypatch.setattr(_dispatch, "KEPT_DIRECT", 1)
+    monkeypatch.setattr(_dispatch._ways, "most", 1)
     for dt in (0.2, 0.25):
         _dispatch.run(so.plan_diffusion_step((4, 8), "float32", 1.0, dt, 1.0, device="cuda"), (x,), home)
-    assert len(_dispatch._direct) == 1
-    # Their arrays or results are cast first.
-    nu = _arrays.ArraySpec((4, 1, 1), "float32")
-    for shape, dtype, value in (((4, 8), "float16", 1.0), ((4, 3, 8), "float32", nu)):
-        plan = so.plan_diffusion_step(shape, dtype, 1.0, 0.1, value, device="cuda")
-        assert _dispatch.run(plan, (x,) * len(plan.operands), home) == "looked at"
-    _dispatch._direct.clear()
+    assert len(_dispatch._ways) == 1
+    nu = _arrays.ArraySpec((4, 1, 1), "float32")  # which is cast first
+    plan = so.plan_diffusion_step((4, 3, 8), "float32", 1.0, 0.1, nu, device="cuda")
+    assert _dispatch.run(plan, (x, x), home) == "looked at"
+    _dispatch._ways.clear()
 
 
 FUNCTIONS = {
@@ -369,12 +373,12 @@ FUNCTIONS = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_of_the_caller_do_not_live_on(name: str) -> None:
     """They may hold anything, such as fields."""
-    _dispatch._direct.clear()
+    _dispatch._ways.clear()
     function = lambda k: np.exp(-k * k)  # noqa: E731
     alive = weakref.ref(function)
     plan = FUNCTIONS[name](function)
-    assert _dispatch._run_by_address(plan, (torch.zeros(8),), _arrays.Home("torch", "cuda:0")) is None
-    assert not _dispatch._direct
+    assert _dispatch._run_by_address(plan, (torch.zeros(8),), _arrays.Home("torch", "cuda:0"), None) is None
+    assert not _dispatch._ways
     del plan, function
     gc.collect()
     assert alive() is None

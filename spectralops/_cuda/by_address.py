@@ -6,7 +6,8 @@ The programs are those of the executors, so that either way of calling prepares 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,9 @@ from spectralops._cuda import convolution, launch, pruned, spectral_conv, spectr
 from spectralops._cuda.convolution_problem import OUT, SPACE, TABLES
 from spectralops._cuda.geometry import STORED
 from spectralops._cuda.program import Prepared, Program, address
-from spectralops._cuda.spectral_filter_symbol import from_package, on_device
+from spectralops._cuda.spectral_filter_symbol import on_device
 
-__all__ = ["ALIGNMENT", "prepared"]
+__all__ = ["ALIGNMENT", "prepared", "scratch"]
 
 # Of the arrays, in bytes.
 ALIGNMENT = 16
@@ -32,6 +33,11 @@ def prepared(plan: Any) -> Prepared | None:
     return make(plan)
 
 
+def scratch(nbytes: int) -> Any:
+    """Memory of CuPy's for one call on the current device and stream."""
+    return launch.cuda_runner.scratch(nbytes)
+
+
 @dataclass(frozen=True, slots=True)
 class Launches:
     """One program. Its slots hold operands, result, scratch memory and constants, in this order or as `order` says."""
@@ -41,11 +47,15 @@ class Launches:
     constants: tuple[int, ...]
     order: tuple[int, ...] | None
     owner: Any  # of the constants' memory
+    _arranged: Callable[..., tuple[int, ...]] = field(init=False)
 
-    def calls(self, operands: Sequence[int], out: int, space: int) -> tuple[tuple[Program, list[int]]]:
+    def __post_init__(self) -> None:
+        arranged: Callable[..., tuple[int, ...]] = tuple if self.order is None else itemgetter(*self.order)
+        object.__setattr__(self, "_arranged", arranged)
+
+    def calls(self, operands: Sequence[int], out: int, space: int) -> tuple[tuple[Program, tuple[int, ...]]]:
         """The program with its addresses."""
-        values = [*operands, out, space, *self.constants]
-        return ((self.program, values if self.order is None else [values[k] for k in self.order]),)
+        return ((self.program, self._arranged((*operands, out, space, *self.constants))),)
 
 
 def _arrays(plan: Any) -> list[Any]:
@@ -62,10 +72,10 @@ def _cupy() -> Any:
 def _filter(plan: Any) -> Prepared | None:
     if plan.transfer is None:
         symbol = tuple(_arrays(plan)[1:])
-    elif from_package(plan):
-        symbol = on_device(plan, _cupy(), launch.cuda_runner)
-    else:  # what a function of the caller's returns may differ from call to call
+    elif plan.samples_anew:
         return None
+    else:
+        symbol = on_device(plan, _cupy(), launch.cuda_runner)
     ready = spectral_filter.ready(plan, symbol, launch.cuda_runner, _cupy())
     if ready.moved or ready.expand:
         return None

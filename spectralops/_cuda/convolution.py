@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from spectralops._cuda.geometry import (
 )
 from spectralops._cuda.launch import Runner
 from spectralops._cuda.program import Address, Program, address
+from spectralops._recent import Recent
 from spectralops.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -197,8 +197,7 @@ class Prepared:
 
 
 # Programs by plan and device.
-_prepared: OrderedDict[Any, Prepared] = OrderedDict()
-KEPT_PROGRAMS = 256
+_prepared: Recent[tuple[int, int], Prepared] = Recent(256)
 
 
 def prepared(plan: AnyPlan, runner: Runner, xp: Any) -> Prepared:
@@ -206,8 +205,4 @@ def prepared(plan: AnyPlan, runner: Runner, xp: Any) -> Prepared:
     device = runner.device()
     key = (id(plan), device.index)
     found = _prepared.get(key)
-    if found is None or found.plan is not plan:
-        found = _prepared[key] = Prepared(plan, device, xp)
-        while len(_prepared) > KEPT_PROGRAMS:
-            _prepared.popitem(last=False)
-    return found
+    return _prepared.put(key, Prepared(plan, device, xp)) if found is None else found

@@ -48,7 +48,7 @@ class Prepared(Protocol):
         """Scratch memory of a call."""
         ...
 
-    def calls(self, operands: Sequence[int], out: int, space: int) -> Iterable[tuple[Program, list[int]]]:
+    def calls(self, operands: Sequence[int], out: int, space: int) -> Iterable[tuple[Program, Sequence[int]]]:
         """Programs in order, each with the addresses in its slots."""
         ...
 
@@ -90,7 +90,7 @@ class Program:
             words.append(np.frombuffer(given + bytes(-len(given) % 8), np.uint64))
         self.steps.append(Step(kernel, words, nbytes, places))
 
-    def run(self, runner: Runner, addresses: list[int]) -> None:
+    def run(self, runner: Runner, addresses: Sequence[int]) -> None:
         """Launch everything with these addresses in the slots."""
         if runner is launch.cuda_runner:
             self.launch(runner.device().index, runner.stream(), addresses)
@@ -107,7 +107,7 @@ class Program:
         """Whether nothing is left to be compiled for a device."""
         return device in self._ready
 
-    def launch(self, device: int, stream: int, addresses: list[int]) -> None:
+    def launch(self, device: int, stream: int, addresses: Sequence[int]) -> None:
         """The same on the current device, of this number, and on this stream of it."""
         ready = self._ready.get(device)
         if ready is None:
@@ -193,19 +193,35 @@ class _Ready:
         self.device = device.index
         self.local = threading.local()
 
-    def arguments(self, addresses: list[int]) -> int:
+    def arguments(self, addresses: Sequence[int]) -> int:
         """Where this thread's array of pointers to the arguments begins, after filling in what has changed."""
-        mine = getattr(self.local, "mine", None)
-        if mine is None:
-            bind(self.device)
-            words = self.words.copy()
-            pointers = self.pointers + np.uint64(address(words))
-            buffer = (ctypes.c_uint64 * words.size).from_address(address(words))
-            mine = self.local.mine = (buffer, words, pointers, address(pointers), [-1] * len(self.places))
-        buffer, _, _, first, last = mine  # the arrays are kept because the buffer and the pointers lie in them
-        for slot, (value, seen) in enumerate(zip(addresses, last, strict=False)):  # callers may give more than is read
-            if seen != value:
-                last[slot] = value
-                for place, shift in self.places[slot]:
+        mine = getattr(self.local, "mine", None) or self._mine()
+        last = mine.addresses
+        if addresses == last:
+            return mine.first
+        mine.addresses = addresses
+        buffer, places = mine.buffer, self.places
+        for slot, (value, seen) in enumerate(zip(addresses, last, strict=False)):
+            if seen != value and slot < len(places):  # callers may give more than is read
+                for place, shift in places[slot]:
                     buffer[place] = value + shift
-        return first
+        return mine.first
+
+    def _mine(self) -> _Arguments:
+        bind(self.device)
+        words = self.words.copy()
+        pointers = self.pointers + np.uint64(address(words))
+        buffer = (ctypes.c_uint64 * words.size).from_address(address(words))
+        mine = self.local.mine = _Arguments(words, pointers, buffer, address(pointers), (-1,) * len(self.places))
+        return mine
+
+
+@dataclass(slots=True)
+class _Arguments:
+    """The arguments of all launches for one thread: their words, also as a buffer, and pointers to them."""
+
+    words: np.ndarray[Any, Any]
+    pointers: np.ndarray[Any, Any]
+    buffer: Any
+    first: int  # where the pointers begin
+    addresses: Sequence[int]  # that are filled in; callers give a new sequence each time, and do not change it

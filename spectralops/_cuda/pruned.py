@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,6 +31,7 @@ from spectralops._cuda.launch import Kernel, Runner
 from spectralops._cuda.planes import Plane, plane_geometry, plane_kernel
 from spectralops._cuda.program import Address, Program, address
 from spectralops._cuda.turned import turned_kernel, turned_lines
+from spectralops._recent import Recent
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral_conv import SpectralConvPlan
@@ -283,8 +283,7 @@ class Pruned:
 
 P = TypeVar("P", bound=Pruned)
 # Programs by plan and device.
-_prepared: OrderedDict[Any, Pruned] = OrderedDict()
-KEPT_PROGRAMS = 256
+_prepared: Recent[tuple[int, int], Any] = Recent(256)
 
 
 def ready(plan: AnyPlan, kind: type[P], runner: Runner, xp: Any) -> P:
@@ -292,8 +291,6 @@ def ready(plan: AnyPlan, kind: type[P], runner: Runner, xp: Any) -> P:
     device = runner.device()
     key = (id(plan), device.index)
     found = _prepared.get(key)
-    if found is None or found.plan is not plan:
-        found = _prepared[key] = kind(plan, xp, device)  # type: ignore[call-arg]
-        while len(_prepared) > KEPT_PROGRAMS:
-            _prepared.popitem(last=False)
-    return found  # type: ignore[return-value]
+    if found is None:
+        found = _prepared.put(key, kind(plan, xp, device))  # type: ignore[call-arg]
+    return found  # type: ignore[no-any-return]

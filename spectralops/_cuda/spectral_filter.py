@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,8 @@ from spectralops._cuda.launch import Runner
 from spectralops._cuda.program import address
 from spectralops._cuda.spectral_filter_layout import layout_of
 from spectralops._cuda.spectral_filter_program import Prepared
-from spectralops._cuda.spectral_filter_symbol import expanded, from_package, on_device
+from spectralops._cuda.spectral_filter_symbol import expanded, on_device
+from spectralops._recent import Recent
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral import SpectralFilterPlan
@@ -88,22 +88,17 @@ def spectral_filter(plan: SpectralFilterPlan, x: Any, *operands: Any, out: Any, 
 
 
 # Programs by plan and by the strides of the factors.
-_prepared: OrderedDict[Any, Prepared] = OrderedDict()
-KEPT_PROGRAMS = 256
+_prepared: Recent[Any, Prepared] = Recent(256)
 
 
 def ready(plan: SpectralFilterPlan, symbol: tuple[Any, ...], runner: Runner, xp: Any) -> Prepared:
     """The program of a plan for factors like these, made at the first call."""
     device = runner.device()
     key: Any = (id(plan), device.index, tuple([value.strides for value in symbol]))
-    if plan.transfer is not None and not from_package(plan):
+    if plan.samples_anew:
         # Plans with a caller's function are made anew at each call, and the function must not live on here. What it
         # returns may differ from call to call.
         plan = replace(plan, transfer=None)
         key = (plan, device.index, tuple([(value.shape, value.strides, value.dtype.kind) for value in symbol]))
     found = _prepared.get(key)
-    if found is None or (found.plan is not plan and found.plan != plan):
-        found = _prepared[key] = Prepared(plan, symbol, device, xp)
-        while len(_prepared) > KEPT_PROGRAMS:
-            _prepared.popitem(last=False)
-    return found
+    return _prepared.put(key, Prepared(plan, symbol, device, xp)) if found is None else found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -13,20 +12,20 @@ import numpy as np
 from spectralops._cuda import module
 from spectralops._cuda.geometry import MOST_FACTORS, kept_on_device, namespace
 from spectralops._cuda.launch import Runner
+from spectralops._recent import Recent
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral import SpectralFilterPlan
 
-__all__ = ["Factor", "expanded", "from_package", "on_device"]
+__all__ = ["Factor", "expanded", "on_device"]
 
-_symbols: OrderedDict[tuple[Any, ...], tuple[Any, ...]] = OrderedDict()
+_symbols: Recent[tuple[Any, ...], tuple[Any, ...]] = Recent(32)
 _symbols_lock = Lock()
-KEPT_SYMBOLS = 32
 
 
 def on_device(plan: SpectralFilterPlan, xp: Any, runner: Runner) -> tuple[Any, ...]:
     """The sampled symbol on the device: kept for the package's own transfers, copied at each call for others."""
-    if not from_package(plan) or xp is np:
+    if plan.samples_anew or xp is np:
         if xp is not np:
             module.warm("what a function of the caller's returns, sampled at every call,")
         return tuple(xp.asarray(value) for value in _few(plan.symbol()))
@@ -34,11 +33,7 @@ def on_device(plan: SpectralFilterPlan, xp: Any, runner: Runner) -> tuple[Any, .
     with _symbols_lock:
         found = _symbols.get(key)
         if found is None:
-            found = _symbols[key] = kept_on_device(_few(plan.symbol()), xp)
-            while len(_symbols) > KEPT_SYMBOLS:
-                _symbols.popitem(last=False)
-        else:
-            _symbols.move_to_end(key)
+            found = _symbols.put(key, kept_on_device(_few(plan.symbol()), xp))
     return found
 
 
@@ -46,11 +41,6 @@ def _few(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """No more factors than the kernels multiply; the product of the last ones where a caller's function gives more."""
     first, rest = values[: MOST_FACTORS - 1], values[MOST_FACTORS - 1 :]
     return values if len(rest) <= 1 else (*first, math.prod(rest[1:], start=rest[0]))
-
-
-def from_package(plan: SpectralFilterPlan) -> bool:
-    """Whether the symbol is one of the package's own transfers, which are values."""
-    return type(plan.transfer).__module__.startswith("spectralops.")
 
 
 def expanded(plan: SpectralFilterPlan, value: Any, out: Any) -> Any:

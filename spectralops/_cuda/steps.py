@@ -7,7 +7,6 @@ in float32, and so is all that lies between the launches of a call, in scratch m
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +16,7 @@ from spectralops._cuda import launch
 from spectralops._cuda.marches import ALIGNMENT, LINE_BYTES, March, most_levels
 from spectralops._cuda.program import Address, Prepared, Program, address
 from spectralops._cuda.stages import C_NAMES, Layout, Stages, in_memory
+from spectralops._recent import Recent
 
 if TYPE_CHECKING:
     from spectralops._plans.steps import StepPlan
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["algorithm", "convection_step", "diffuse_convect_step", "diffusion_step", "pde_step", "prepared", "refusal"]
 
 # Plans whose kernels and values are kept ready.
-CAPACITY = 256
-_prepared: OrderedDict[Any, Integration | March] = OrderedDict()
+_prepared: Recent[tuple[int, Any], Integration | March] = Recent(256)
 
 
 def refusal(plan: StepPlan) -> str:
@@ -67,14 +66,12 @@ def prepared(plan: StepPlan, fields: Sequence[Any], device: launch.Device, align
     """
     key = (id(plan), tuple([field.strides for field in fields]))
     found = _prepared.get(key)
-    if found is None or found.plan is not plan:
+    if found is None:
         if March.covers(plan):
             found = March(plan, tuple(fields))
         else:
             found = Integration(Stages(plan, Layout.of(plan.in_shape, plan.geometry.axes, tuple(fields))))
-        _prepared[key] = found
-        while len(_prepared) > CAPACITY:
-            _prepared.popitem(last=False)
+        _prepared.put(key, found)
     return found.launches(device, aligned) if isinstance(found, March) else found
 
 

@@ -8,25 +8,24 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from spectralops import _checks, _dispatch
+from spectralops import _arrays, _checks, _dispatch
 from spectralops._arrays import ArraySpec, Operand
 from spectralops._plans import transform
 from spectralops._plans.conv2d_cost import Channels
 from spectralops._plans.convolution import (
     METHODS,
     bytes_moved,
-    device_shared,
     explain_method,
-    machine_rates,
     offered,
     operand_dtype,
     quickest,
     result_dtype,
+    surroundings,
 )
 from spectralops._plans.convolution_cost import Cost, choose
 from spectralops._plans.device_convolution_cost import DeviceSums, ring
 from spectralops._plans.epilogue import Epilogue
-from spectralops._plans.memo import memoised
+from spectralops._plans.memo import by_looks, memoised
 from spectralops._plans.vector_cost import Rates, Sums
 from spectralops.errors import UnsupportedError
 
@@ -183,7 +182,7 @@ class Conv2dPlan:
         padding = tuple(zip(before, after, strict=True))
         plan = _build(
             y, weight.spec, None, self.out_dtype, (1, 1), self.dilation, padding, "zeros", self.groups, None,
-            self, self.requested, self.backend, machine_rates(self.backend), device_shared(OP, "", self.backend),
+            self, self.requested, self.backend, *surroundings(OP, "", self.backend),
         )  # fmt: skip
         return _dispatch.settled(plan, None)
 
@@ -224,8 +223,23 @@ def build(
     bias = None if bias is None else transform.array_spec(OP, "bias", bias)
     return _checked(
         x, weight, bias, stride, padding, dilation, groups, padding_mode, method, epilogue, backend, device, default,
-        machine_rates(backend), device_shared(OP, device, backend),
+        *surroundings(OP, device, backend),
     )  # fmt: skip
+
+
+def known(arrays: tuple[Any, ...], *options: Any) -> Conv2dPlan | None:
+    """The plan of NumPy or CuPy arrays, x, weight and perhaps bias, for :func:`build`'s options in order without an
+    epilogue, if nothing has to be looked at.
+    """
+    device = _arrays.native_devices.get(type(arrays[0]))
+    return None if device is None else _known(arrays, surroundings(OP, device, options[-1]), *options)
+
+
+@by_looks
+def _known(specs: list[ArraySpec], device: str, around: tuple[Rates | None, int], *options: Any) -> Conv2dPlan:
+    x, weight, *bias = specs
+    *others, backend = options
+    return _checked(x, weight, bias[0] if bias else None, *others, None, backend, device, "float64", *around)
 
 
 @memoised

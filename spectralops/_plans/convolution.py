@@ -16,7 +16,7 @@ from spectralops._plans.convolution_cost import Cost
 from spectralops._plans.vector_cost import Rates
 
 __all__ = [
-    "METHODS", "bytes_moved", "device_shared", "explain_method", "machine_rates", "offered", "quickest", "result_dtype",
+    "METHODS", "bytes_moved", "explain_method", "machine_rates", "offered", "quickest", "result_dtype", "surroundings",
 ]  # fmt: skip
 
 METHODS = ("auto", "direct", "fft", "tiles")
@@ -43,10 +43,15 @@ def machine_rates(backend: str | None) -> Rates | None:
     return _rates(_ratios()())
 
 
-def device_shared(op: str, device: str, backend: str | None) -> int:
-    """Shared memory that a block has for tiles where a device's kernels may run; 0 elsewhere."""
+def surroundings(op: str, device: str, backend: str | None) -> tuple[Rates | None, int]:
+    """What the choice depends on beside the arguments: rates of compiled kernels, and a block's shared memory."""
     if backend is None and isinstance(device, str) and device.startswith("cuda"):
         backend = "cuda"
+    return machine_rates(backend), device_shared(op, backend)
+
+
+def device_shared(op: str, backend: str | None) -> int:
+    """Shared memory that a block has for tiles where a device's kernels may run; 0 elsewhere."""
     own = _dispatch.SUPPORT.get((op, "cuda"))
     if own is None or not isinstance(backend, str) or _dispatch.SUPPORT.get((op, backend)) != own:
         return 0

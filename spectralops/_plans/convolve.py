@@ -10,23 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from spectralops import _checks, _dispatch
+from spectralops import _arrays, _checks, _dispatch
 from spectralops._arrays import ArraySpec, Operand
 from spectralops._plans import transform
 from spectralops._plans.convolution import (
     METHODS,
     bytes_moved,
-    device_shared,
     explain_method,
-    machine_rates,
     offered,
     operand_dtype,
     quickest,
     result_dtype,
+    surroundings,
 )
 from spectralops._plans.convolution_cost import Cost, Linear, choose
 from spectralops._plans.device_convolution_cost import DeviceSums, ring
-from spectralops._plans.memo import memoised
+from spectralops._plans.memo import by_looks, memoised
 from spectralops._plans.vector_cost import LARGEST_AXES, Rates, Sums
 from spectralops.errors import UnsupportedError
 
@@ -180,8 +179,7 @@ class ConvolvePlan:
         outputs = tuple(self.in_shape[axis] for axis in self.axes)
         plan = _build(
             y, kernel.spec, self.out_dtype, self.axes, self.kernel_axes, self.mode, self.boundary, self.fillvalue,
-            start, outputs, not self.flipped, self.requested, self.backend, machine_rates(self.backend),
-            device_shared(OP, "", self.backend),
+            start, outputs, not self.flipped, self.requested, self.backend, *surroundings(OP, "", self.backend),
         )  # fmt: skip
         return _dispatch.settled(plan, None)
 
@@ -216,9 +214,20 @@ def build(
 ) -> ConvolvePlan:
     """The plan of a call of :func:`spectralops.convolve`."""
     kernel = transform.array_spec(OP, "kernel", kernel)
-    rates = machine_rates(backend)
-    shared = device_shared(OP, device, backend)
-    return _checked(x, kernel, mode, boundary, fillvalue, axes, method, backend, device, default, rates, shared)
+    around = surroundings(OP, device, backend)
+    return _checked(x, kernel, mode, boundary, fillvalue, axes, method, backend, device, default, *around)
+
+
+def known(x: Any, kernel: Any, *options: Any) -> ConvolvePlan | None:
+    """The plan of NumPy or CuPy arrays for :func:`build`'s options in order, if nothing has to be looked at."""
+    device = _arrays.native_devices.get(type(x))
+    return None if device is None else _known((x, kernel), surroundings(OP, device, options[-1]), *options)
+
+
+@by_looks
+def _known(specs: list[ArraySpec], device: str, around: tuple[Rates | None, int], *options: Any) -> ConvolvePlan:
+    x, kernel = specs
+    return _checked(x, kernel, *options, device, "float64", *around)
 
 
 @memoised

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,11 @@ from spectralops import _arrays, _checks, _dispatch
 from spectralops._arrays import ArraySpec, Operand
 from spectralops._plans import transform
 from spectralops._plans.grid import Grid, Symbol, sampled
-from spectralops._plans.memo import memoised
+from spectralops._plans.memo import by_looks, memoised
 from spectralops._plans.transfers import Transfer
 from spectralops.errors import UnsupportedError
 
-__all__ = ["SpectralFilterPlan", "plan_of_arrays", "plan_spectral_filter"]
+__all__ = ["SpectralFilterPlan", "known", "plan_spectral_filter"]
 
 OP = "spectral_filter"
 PAD_MODES = ("zero", "reflect", "edge")
@@ -69,6 +68,13 @@ class SpectralFilterPlan:
     grid: Grid
     transfer: Callable[..., Any] | None
     conjugate: bool
+
+    @property
+    def samples_anew(self) -> bool:
+        """Whether the transfer is a function of the caller's: what it returns may differ from call to call, and what it
+        holds must not live on in a cache.
+        """
+        return self.transfer is not None and not isinstance(self.transfer, Transfer)
 
     @property
     def in_place(self) -> bool:
@@ -255,30 +261,25 @@ def plan_spectral_filter(
     return plan if symbol is value else replace(plan, transfer=symbol)
 
 
-def plan_of_arrays(
-    x: Any, transfer: Any, spacing: Any, pad_width: Any, pad_mode: Any, axes: Any, backend: Any
-) -> SpectralFilterPlan | None:
-    """The plan of the commonest calls by a single look-up: one NumPy array on another, all but the axes by default.
-
-    None for all others, which :func:`plan_spectral_filter` looks at.
-    """
-    if type(x) is not np.ndarray or type(transfer) is not np.ndarray or not transfer.ndim or backend is not None:
-        return None
-    if type(spacing) is not float or spacing != 1.0 or type(pad_width) is not int or pad_width or pad_mode != "zero":
-        return None
-    if axes is None or type(axes) is int or (type(axes) is tuple and all(type(axis) is int for axis in axes)):
-        return _planned(x.shape, x.dtype, transfer.shape, transfer.dtype, axes)
-    return None
-
-
-@lru_cache(maxsize=512)
-def _planned(
-    shape: tuple[int, ...], dtype: Any, given: tuple[int, ...], given_dtype: Any, axes: int | tuple[int, ...] | None
-) -> SpectralFilterPlan | None:
-    if len(shape) > _arrays.MOST_AXES:
-        return None
-    spec = ArraySpec(given, _arrays.dtype_name(given_dtype))
-    return plan_spectral_filter(shape, _arrays.dtype_name(dtype), spec, axes=axes)
+@by_looks
+def known(
+    specs: list[ArraySpec],
+    device: str,
+    transfers: tuple[Transfer, ...],
+    separable: bool,
+    spacing: Any,
+    pad_width: Any,
+    pad_mode: str,
+    axes: Any,
+    backend: str | None,
+) -> SpectralFilterPlan:
+    """The plan for x and the arrays of the transfer, or one of the package's own."""
+    x, *factors = specs
+    transfer = tuple(factors) if separable else (*factors, *transfers)[0]
+    return plan_spectral_filter(
+        x.shape, x.dtype, transfer, spacing=spacing, pad_width=pad_width, pad_mode=pad_mode, axes=axes,
+        backend=backend, device=device,
+    )  # fmt: skip
 
 
 def _canonical_transfer(transfer: Any) -> tuple[tuple[ArraySpec, ...], tuple[str, ...], Any]:

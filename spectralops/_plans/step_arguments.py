@@ -11,7 +11,7 @@ import numpy as np
 from spectralops import _arrays, _checks, _dispatch, boundary
 from spectralops._plans import schemes, stability, transform
 from spectralops._plans.geometry import geometry_of
-from spectralops._plans.memo import memoised
+from spectralops._plans.memo import by_looks, memoised
 from spectralops._plans.step_setup import Setup
 from spectralops._plans.steps import StepPlan
 from spectralops._plans.terms import FORMS, SCHEMES, Advection, Diffusion, Field, Pointwise, SelfAdvection, Source, Term
@@ -21,6 +21,8 @@ __all__ = ["Options", "advection", "prepare", "run"]
 INTEGRATORS = tuple(schemes.STAGES)
 METHODS = ("stencil", "spectral", "auto")
 ON_UNSTABLE = ("raise", "warn", "ignore")
+# The only type of coefficient that no value of another type is equal to.
+FLOATS = frozenset({float})
 # Cells that are looked at together for the largest diffusivity.
 PART = 1 << 15
 
@@ -100,10 +102,55 @@ class Options(NamedTuple):
 
 def run(op: str, u: Any, dx: Any, dt: Any, terms: Named, options: Options, out: Any, workers: int | None) -> Any:
     """Plan a step for u and take it."""
+    setup = _known_setup(op, u, dx, terms, options)
+    if setup is not None:
+        plan = _timed(setup, [], dt, options.steps, options.on_unstable, 5)
+        return _dispatch.execute(plan, (u,), out=out, workers=workers)
     home, spec = _arrays.describe(op, "u", u)
     default = _arrays.default_float(home)
     plan, arrays = prepare(op, spec.shape, spec.dtype, dx, dt, terms, options, home.kind, default, stacklevel=5)
     return plan(u, *arrays, out=out, workers=workers)
+
+
+def _known_setup(op: str, u: Any, dx: Any, terms: Named, options: Options) -> Setup | None:
+    """The setup of a periodic step of a NumPy or CuPy array, its coefficients numbers, without a look at them."""
+    bc, source, mask, _, method, _, axes, backend, integrator = options
+    if type(bc) is not boundary.Periodic or source is not None or mask is not None:
+        return None
+    values: list[tuple[Any, ...]] = []
+    for _, term in terms:
+        kind = type(term)
+        if kind is Diffusion and type(term.nu) is float:  # type: ignore[union-attr]
+            values.append((kind, term.nu))  # type: ignore[union-attr]
+        elif kind is SelfAdvection:
+            values.append((kind, term.scheme, term.form))  # type: ignore[union-attr]
+        elif kind is Advection and type(term.velocity) is tuple and FLOATS.issuperset(map(type, term.velocity)):  # type: ignore[union-attr]
+            values.append((kind, term.velocity, term.scheme, term.form))  # type: ignore[union-attr]
+        elif kind is Source and type(term.rate) is float:  # type: ignore[union-attr]
+            values.append((kind, term.rate))  # type: ignore[union-attr]
+        else:
+            return None
+    return _known((u,), tuple(values), op, dx, method, axes, backend, integrator)
+
+
+@by_looks
+def _known(
+    specs: list[_arrays.ArraySpec],
+    device: str,
+    terms: tuple[Any, ...],
+    op: str,
+    dx: Any,
+    method: Any,
+    axes: Any,
+    backend: Any,
+    integrator: Any,
+) -> Setup:
+    (u,) = specs
+    named = tuple([("", kind(*values)) for kind, *values in terms])
+    return _setup(
+        op, u.shape, u.dtype, dx, named, boundary.Periodic(), None, None, method, axes, backend, integrator, device,
+        "float64",
+    )  # fmt: skip
 
 
 def prepare(
@@ -133,14 +180,20 @@ def prepare(
     setup = find(
         op, shape, dtype, dx, tuple(named), bc, source, mask, method, axes, backend, integrator, device, default
     )
+    return _timed(setup, arrays, dt, steps, on_unstable, stacklevel + 1), arrays
+
+
+def _timed(setup: Setup, arrays: list[Any], dt: Any, steps: Any, on_unstable: Any, stacklevel: int) -> StepPlan:
+    """The plan of so many steps of dt."""
+    op = setup.geometry.op
     if not isinstance(on_unstable, str) or on_unstable != "raise":
         _checks.choice(op, "on_unstable", on_unstable, ON_UNSTABLE)
     dt = _checks.positive(op, "dt", dt)
     stable_dt = _stable_dt(setup, arrays) if setup.diffusivities else setup.stable_dt
     if dt > stable_dt:
-        stability.judge(op, dt, stable_dt, _in_words(setup.terms, integrator), on_unstable, stacklevel)
-    count = _checks.integer(op, "steps", steps, 1, _checks.MOST_STEPS)
-    return setup.plan(dt, count, stable_dt), arrays
+        words = _in_words(setup.terms, setup.integrator)
+        stability.judge(op, dt, stable_dt, words, on_unstable, stacklevel)
+    return setup.plan(dt, _checks.integer(op, "steps", steps, 1, _checks.MOST_STEPS), stable_dt)
 
 
 def _specified(op: str, prefix: str, term: Term, arrays: list[Any]) -> Term:

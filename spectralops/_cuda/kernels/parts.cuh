@@ -7,7 +7,9 @@ struct Parts {
   uint32 high, low;
 };
 SOPS_DEVICE Parts parts_of(float value) {
-  const uint32 high = (float_as_bits(value) + 0x1000u) & 0xffffe000u;
+  // What rounds to infinity keeps a finite first part: the second one then is the rest, or infinite where the number is.
+  const float largest = bits_as_float(0x7f7fefffu), bounded = fminf(fmaxf(value, -largest), largest);
+  const uint32 high = (float_as_bits(bounded) + 0x1000u) & 0xffffe000u;
   return {high, float_as_bits(value - bits_as_float(high))};
 }
 
