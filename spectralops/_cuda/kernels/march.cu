@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(32 * WARPS, WALLS && few_registers<T, V, ALIGN
                                  (!p.wraps[1] && (strip == 0 || (strip + 1) * (32 * V) >= p.n[1])));
     if (WALLS && walls) {
 #pragma unroll 1
-      for (int r = 0; r < R; r += ROWS)
+      for (int r = 0; r < R && first + r < p.n[0]; r += ROWS)
         sweep_rows<T, V, WARPS, ROWS, ALIGNED, WALLS, RULE>(from, to, p, own, first + r, columns);
     } else {
       sweep_rows<T, V, WARPS, R, ALIGNED, false, RULE>(from, to, p, own, first, columns);
