@@ -92,7 +92,7 @@ class Setup:
             reason = _dispatch.refusal(plan)
         if not reason:
             return plan
-        plain = PLAIN[plan.backend]
+        plain = PLAIN.get(plan.backend, "numpy")
         if self.backend == plan.backend:
             raise UnsupportedError(
                 f"{plan.op}: backend is {self.backend!r}, but must be {plain!r} for this step: {reason}"
