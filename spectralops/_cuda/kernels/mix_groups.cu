@@ -29,8 +29,8 @@ __global__ __launch_bounds__(128 * GROUPS, 1) void mix_groups(const Complex<floa
   const index_t tile = (index_t)blockIdx.x % tiles, share = (index_t)blockIdx.x / tiles % shares;
   const index_t mode = (index_t)blockIdx.x / tiles / shares, o0 = tile * GROUP_CHANNELS;
 
-  // Channel i of a piece is number i / 2 of the four that step i % 2 has, so that a thread reads two channels
-  // side by side; likewise the channels of the result.
+  // Channel i of a piece is number i / 2 of the four that step i % 2 has, so that a thread reads two channels side by
+  // side; likewise the channels of the result.
   constexpr int THREADS = 128 * GROUPS, BATCH = 4;
   for (int begin = threadIdx.x; begin < IN * GROUP_CHANNELS; begin += THREADS * BATCH) {
     Complex<float> h[BATCH];
