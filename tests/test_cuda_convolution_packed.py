@@ -81,6 +81,7 @@ def test_blocks_hold_pairs_of_columns_of_images_of_up_to_240() -> None:
     assert large is not None
     assert (large.orders, large.resident, large.shared) == (((15, 16), (15, 16)), 1, 240 * 121 * 8)
     assert pair_geometry((252, 252), 4, SHARED) is None
+    assert [pair_geometry((n, n), 4, SHARED).threads for n in (192, 216, 240)] == [512, 512, 480]  # type: ignore[union-attr]
     assert pair_geometry((11, 16), 4, SHARED) is None
     assert pair_geometry((16,), 4, SHARED) is None
     small = pair_geometry((24, 24), 4, SHARED)
@@ -102,6 +103,13 @@ def test_signals_as_long_as_their_kernels_are_packed_in_the_shortest_ring(plan: 
     found = plan()
     assert (found.backend, found.method, found.cost.packed) == ("cuda", "fft", kind)
     assert set(found.lengths) == {lengths}
+
+
+def test_tiles_of_one_large_image_leave_few_multiprocessors_idle() -> None:
+    """With 63 x 63 taps 768 tiles on 132 multiprocessors, not 676 larger ones, which take as many turns."""
+    for taps, lengths in ((15, (128, 128)), (63, (192, 240))):
+        plan = signal_plan((4096, 4096), (taps, taps), mode="same")
+        assert (plan.method, plan.cost.packed, plan.lengths) == ("tiles", "columns", lengths)
 
 
 def test_explain_says_how_packed_transforms_run() -> None:
