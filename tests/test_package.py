@@ -9,6 +9,8 @@ import pickle
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import conformance
@@ -66,20 +68,26 @@ def room(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-def imports(path: Path, at_module_level: bool = False, for_types: bool = False) -> set[str]:
-    """Dotted names that a module imports, be it by a function: on request not inside functions, and also for types."""
-    tree = ast.parse(path.read_text())
-    skipped = {
-        id(node)
-        for parent in ast.walk(tree)
-        if (not for_types and isinstance(parent, ast.If) and "TYPE_CHECKING" in ast.dump(parent.test))
-        or (at_module_level and isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef))
-        for node in ast.walk(parent)
-    }
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if id(node) in skipped:
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def below(node: ast.AST, at_module_level: bool, for_types: bool) -> Iterator[ast.AST]:
+    """All nodes below: on request not those inside functions, and also those for types."""
+    for child in ast.iter_child_nodes(node):
+        if at_module_level and isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
+        if not for_types and isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+            continue
+        yield child
+        yield from below(child, at_module_level, for_types)
+
+
+def imports(path: Path, at_module_level: bool = False, for_types: bool = False) -> set[str]:
+    """Dotted names that a module imports, be it by a function."""
+    names: set[str] = set()
+    for node in below(parsed(path), at_module_level, for_types):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -162,7 +170,7 @@ def test_all_names_exist_and_are_sorted_out() -> None:
 
 def test_type_checkers_see_the_names_that_load_late() -> None:
     """The imports for type checkers name what the table of late names does."""
-    tree = ast.parse((ROOT / "__init__.py").read_text())
+    tree = parsed(ROOT / "__init__.py")
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
     seen = {
         alias.name: node.module.rpartition(".")[2]
