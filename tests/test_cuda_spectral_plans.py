@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cuda_on_host import BACKEND, Recorder, backend
 
 import spectralops as so
 from spectralops import UnsupportedError, _dispatch, transfer
@@ -140,6 +141,16 @@ def test_what_fits_depends_on_the_device(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_plans_that_have_kernels_are_passed_over_for_no_reason() -> None:
     assert _dispatch.passed_over(filter_plan((8, 8), backend="cupy")) == ""
     assert _dispatch.passed_over(filter_plan((8, 8))) == ""
+
+
+def test_filters_whose_values_lie_far_apart_have_wide_indices() -> None:
+    """As those of a view of much memory do, of which nothing is read here."""
+    x = np.zeros((2, 6, 8), np.float32)
+    for step, index in ((2**31, "int"), (2**32, "long long")):
+        values = np.lib.stride_tricks.as_strided(np.zeros(5, np.complex64), (6, 5), (step, 8))
+        with backend(Recorder()) as recorder:
+            so.spectral_filter(x, values, axes=(1, 2), backend=BACKEND)
+        assert {kernel.options for kernel in recorder.launched} == {(f"-DINDEX_T={index}",)}
 
 
 def test_weight_gradients_that_kernels_do_not_cover() -> None:

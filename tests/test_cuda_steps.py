@@ -12,6 +12,7 @@ from support import random_array
 
 import spectralops as so
 from spectralops import _dispatch
+from spectralops._arrays import ArraySpec
 from spectralops._cuda import marches, steps
 from spectralops._cuda.launch import Device
 from spectralops._cuda.marches import March
@@ -184,6 +185,14 @@ class TestMarches:
         u = rng.standard_normal((9, 40)).astype(np.float32)
         runner = assert_same(lambda b: so.diffusion_step(u, 0.5, 0.02, 1.0, steps=3, backend=b), "march_plane")
         assert "-DINDEX_T=long long" in runner.launched[0].options
+
+    def test_a_coefficient_whose_elements_lie_far_apart(self) -> None:
+        """As those of a view of every 2**26th element of much memory do, of which nothing is read here."""
+        plan = so.plan_diffusion_step((33, 40), "float32", 0.5, 0.02, ArraySpec((33, 40), "float32"), device="cuda")
+        for rows, bits, option in ((33, 64, "-DINDEX_T=long long"), (32, 32, "-DINDEX_T=int")):
+            field = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (rows, 40), (2**28, 4))
+            stages = Stages(plan, Layout.of((rows, 40), (0, 1), (field,)))
+            assert (8 * stages.index.itemsize, stages.options[1]) == (bits, option)
 
 
 def step_plan(shape: tuple[int, ...], **options: Any) -> Any:

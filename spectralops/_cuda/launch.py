@@ -10,7 +10,7 @@ import ctypes
 import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,7 +21,7 @@ import numpy as np
 from spectralops._cuda import module
 from spectralops.errors import UnsupportedError
 
-__all__ = ["Device", "Kernel", "Runner", "clear", "index_option", "runner"]
+__all__ = ["Device", "Kernel", "Runner", "clear", "index_bits", "index_option", "runner"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +239,15 @@ def clear() -> None:
     global _epoch
     _epoch = next(_epochs)
     _captured.clear()
+
+
+def index_bits(planned: int, views: Iterable[tuple[Sequence[int], Sequence[int]]]) -> int:
+    """Bits of offsets: what a plan asks for, or 64 where operands are views of more memory than they have elements.
+
+    `views`: shape and strides of each, in elements.
+    """
+    reach = [sum((n - 1) * abs(step) for n, step in zip(*view, strict=True)) for view in views]
+    return planned if max(reach, default=0) < 2**31 else 64
 
 
 def index_option(bits: int) -> str:

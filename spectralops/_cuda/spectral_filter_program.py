@@ -61,6 +61,8 @@ class Prepared:
             values = [np.broadcast_to(np.empty((), value.dtype), value.shape) for value in symbol]
             found = [Factor.of(plan, expanded(plan, value, value)) for value in values]
         self.factors = [factor for factor in found if factor is not None]
+        views = [(value.shape, [step // value.itemsize for step in value.strides]) for value in symbol]
+        self.index_bits = launch.index_bits(plan.index_bits, views)
         self.space_bytes = 0
         self.program = Program()
         _Builder(self).build()
@@ -95,7 +97,7 @@ class _Builder:
     def __init__(self, prepared: Prepared) -> None:
         plan, layout = prepared.plan, prepared.layout
         self.prepared, self.layout = prepared, layout
-        self.options = (launch.index_option(plan.index_bits),)
+        self.options = (launch.index_option(prepared.index_bits),)
         self.real = layout.reals[1]
         self.complex_bytes = 2 * layout.itemsize
         self.kinds = "".join(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spectralops._cuda.geometry import STORED
-from spectralops._cuda.launch import Kernel, index_option
+from spectralops._cuda.launch import Kernel, index_bits, index_option
 from spectralops._cuda.program import Address, Program
 
 if TYPE_CHECKING:
@@ -101,7 +101,8 @@ class Emitter:
         self.plan = plan
         self.layout = layout
         self.real = np.dtype(plan.compute)
-        self.index = np.dtype(np.int32 if plan.index_bits == 32 else np.int64)
+        bits = index_bits(plan.index_bits, [(layout.shape, strides) for strides in layout.strides])
+        self.index = np.dtype(np.int32 if bits == 32 else np.int64)
         self._numbers: list[float] = []
         self._weights: list[float] = []
         self._fields: list[int] = []
