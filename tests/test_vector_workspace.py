@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -174,6 +175,40 @@ def test_failures_arrive(failing: int) -> None:
         workspace.run(task, 2, 2)
 
 
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs signals to threads")
+def test_an_interrupt_arrives_when_nobody_writes_any_more() -> None:
+    """Others write to memory that goes with the call."""
+    main, begun, written = threading.get_ident(), threading.Event(), []
+
+    def task(first: int, last: int) -> None:
+        if threading.get_ident() == main:
+            assert begun.wait(10)
+            return
+        begun.set()
+        time.sleep(0.02)  # until it is waited for
+        for _ in range(2):
+            signal.pthread_kill(main, signal.SIGINT)
+            time.sleep(0.02)
+        written.append(first)
+
+    with pytest.raises(KeyboardInterrupt):
+        workspace.run(task, 2, 2)
+    assert len(written) == 1
+
+
+def test_parts_are_done_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    workspace.run(lambda first, last: None, 2, 2)
+    helpers = list(workspace._helpers)
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    done: list[int] = []
+    workspace.run(lambda first, last: done.append(first), 8, 4)
+    assert sorted(done) == list(range(8))
+    assert workspace._helpers == helpers
+
+
 def test_nobody_waits_for_a_thread_that_has_begun_nothing() -> None:
     """It finds nothing left when it comes, and takes part in the next call."""
     workspace.clear()
@@ -202,7 +237,7 @@ def test_after_a_failure_no_part_is_begun() -> None:
     share = workspace.Share(task, [(0, 1), (1, 2), (2, 3)])
     share.work()
     with pytest.raises(ValueError, match="broken"):
-        share.end()
+        share.finish()
     assert begun == [0]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import threading
@@ -73,38 +74,58 @@ class Share:
 
     def __init__(self, task: Callable[[int, int], object], parts: list[tuple[int, int]]) -> None:
         self._task, self._todo = task, parts[::-1]
-        self._busy, self._waited = 0, False
+        self._busy: set[int] = set()  # threads
+        self._waited = False
         self._lock, self._done = threading.Lock(), threading.Lock()
         self._done.acquire()
         self._error: BaseException | None = None
 
     def work(self) -> None:
         """Do parts; after a failure nobody begins another."""
+        me = threading.get_ident()
         while True:
             with self._lock:
                 if not self._todo:
                     return
                 part = self._todo.pop()
-                self._busy += 1
+                self._busy.add(me)
             try:
                 self._task(*part)
-            except BaseException as error:  # raised by `end`, when nobody writes any more
+            except BaseException as error:  # raised by `finish`, when nobody writes any more
                 with self._lock:
                     self._todo.clear()
                     self._error = error
             with self._lock:
-                self._busy -= 1
+                self._busy.discard(me)
                 if self._waited and not self._busy and not self._todo:
                     self._done.release()
 
-    def end(self) -> None:
-        """Wait for the parts that others have begun, not for threads that have begun none."""
-        with self._lock:
-            self._waited = wait = self._busy > 0
-        if wait:
-            self._done.acquire()
+    def finish(self) -> None:
+        """Work, then wait for the parts that others have begun, not for threads that have begun none.
+
+        An interrupt is raised after that: others write to memory that the caller would free.
+        """
+        try:
+            self.work()
+        finally:
+            waiting = True
+            while waiting:
+                try:
+                    waiting = self._is_begun()
+                    if waiting:
+                        self._done.acquire()
+                except BaseException as error:  # KeyboardInterrupt, at any place
+                    self._error = error
         if self._error is not None:
             raise self._error
+
+    def _is_begun(self) -> bool:
+        """Whether others are at work, whose last one then says so when it is done."""
+        with self._lock:
+            self._todo.clear()
+            self._busy.discard(threading.get_ident())
+            self._waited = bool(self._busy)
+        return self._waited
 
 
 _lock = threading.Lock()
@@ -184,12 +205,13 @@ def run(task: Callable[[int, int], object], count: int, workers: int) -> None:
     share = Share(task, [(count * part // parts, count * (part + 1) // parts) for part in range(parts)])
     with _lock:
         helpers = [_helpers.pop() for _ in range(min(threads - 1, len(_helpers)))]
-    helpers += [Helper() for _ in range(threads - 1 - len(helpers))]
-    for helper in helpers:
-        helper.begin(share.work)
     try:
-        share.work()
-        share.end()
+        with contextlib.suppress(RuntimeError):  # no more threads are to be had: those there are do all
+            for _ in range(threads - 1 - len(helpers)):
+                helpers.append(Helper())
+        for helper in helpers:
+            helper.begin(share.work)
+        share.finish()
     finally:
         for helper in helpers:
             helper.recall()
