@@ -146,7 +146,8 @@ class _Builder:
     def rows(self, name: str, types: str, lines: int) -> Kernel:
         row, template = self.layout.row, f"{self.task.stored}, {self.task.real}, {types}{self.layout.row.template}"
         shared = row.passes.padded * row.lines * self.number_bytes
-        return Kernel(FILE, f"{name}<{template}>", (-(-lines // row.lines),), (row.threads,), shared, self.options)
+        grid, early = (-(-lines // row.lines),), name == "packed_lines"
+        return Kernel(FILE, f"{name}<{template}>", grid, (row.threads,), shared, self.options, early=early)
 
     def columns(self, name: str, planes: int) -> Kernel:
         column, width = self.layout.column, self.layout.lengths[1]

@@ -236,7 +236,9 @@ class _Builder:
         """A launch of so many transforms."""
         family, each = self.family, self.family.each
         text = f"{family.name}_{name}<{family.types[name]}, {each.template}>"
-        return Kernel(family.file, text, (-(-blocks // each.lines),), (each.threads,), each.shared, self.options)
+        early = (family.name, name) == ("pair", "filter")
+        grid, block = (-(-blocks // each.lines),), (each.threads,)
+        return Kernel(family.file, text, grid, block, each.shared, self.options, early=early)
 
     def spectra(self) -> int:
         """Transform the kernels into the beginning of the scratch memory, and give back its bytes."""

@@ -11,6 +11,7 @@
 #include "conv.cuh"
 #include "fft.cuh"
 #include "filter.cuh"
+#include "order.cuh"
 #include "rows.cuh"
 
 struct PackedArguments {
@@ -241,6 +242,7 @@ __global__ __launch_bounds__(THREADS* LINES) void packed_taps(const S* __restric
                                                                const Complex<T>* __restrict__ table, PackedArguments a) {
   using F = Fft<T, -1, THREADS, 1, SPREAD, Rs>;
   constexpr int N = F::N;
+  let_next_begin();
   const int t = opaque(threadIdx.x % THREADS), group = threadIdx.x / THREADS;
   const unsigned line = blockIdx.x * LINES + group;
   const bool valid = line < (unsigned)a.lines;
@@ -314,7 +316,7 @@ __global__ __launch_bounds__(THREADS* LINES) void packed_lines(const S* __restri
     F::template elements<0>(t, [&](int slot, int) { v[slot] = to_number(stored[slot]); });
   }
   F::template run<true>(v, shared, table, t);
-  const Complex<T>*h = spectra + (long long)kernel * (N + 1),
+  const Complex<T>*h = after_previous(spectra) + (long long)kernel * (N + 1),
                    *roots = table + Rs::table(F::PASSES) + B::Radix::table(F::PASSES);
   const auto at = [&](Complex<T>& low, Complex<T>& high, int k, Complex<T> root) {
     filter_packed(low, high, h[k], h[N - k], root);

@@ -6,6 +6,7 @@
 //
 // The tile is a ring of cells: cell i of it is cell i - before of the image beyond the tile's own beginning.
 #include "conv_pairs.cuh"
+#include "order.cuh"
 
 // Images of HEIGHT rows of WIDTH cells. ONCE: the one tile begins in the first cell, and nothing but zeros lies beyond.
 template <int HEIGHT, int WIDTH, bool ONCE>
@@ -128,6 +129,7 @@ __global__ __launch_bounds__(THREADS, BLOCKS) void pair_spectra(const V* __restr
                                                                 TapsArguments a) {
   using T = typename ValueOf<V>::Real;
   using Block = PairTile<T, THREADS, LOW, SOME, ColumnRs, RowRs, PARTS>;
+  let_next_begin();
   const Block tile{shared_memory<T>(), columns, rows, (int)(blockIdx.x % PARTS)};
   taps += (long long)(blockIdx.x / PARTS) * (HEIGHT * WIDTH);
   const bool flip = a.flip != 0;
@@ -159,7 +161,7 @@ __global__ __launch_bounds__(THREADS, BLOCKS) void pair_filter(const V* __restri
   const unsigned each = (unsigned)(a.tiles[0] * a.tiles[1]), plane = blockIdx.x / each;
   const TilePlace place(a, blockIdx.x % each);
   place.template read<V, BEYOND, WORDS, Image>(tile, x + image_of(a, plane) * Image::height * Image::width, a);
-  tile.multiply(spectra + kernel_of(a, plane) * Block::MODES);
+  tile.multiply(after_previous(spectra) + kernel_of(a, plane) * Block::MODES);
   place.template write<V, WORDS, Result, ACTIVATION>(tile, out, f, plane);
 }
 

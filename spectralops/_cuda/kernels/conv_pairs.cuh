@@ -92,17 +92,28 @@ struct PairTile {
     down<1, SOME, true, true>([&](auto& v, int j, int) { forward<ColumnRs, 1, SIGN>(v, columns, j); });
     __syncthreads();
     halves([&](Complex<T>(&even)[R0], Complex<T>(&odd)[R0], bool ends, int j) {
-#pragma unroll
-      for (int q = 0; q < R0; ++q) {
-        const Complex<T> z = even[q], m = odd[q];
-        even[q] = ends ? Complex<T>{2 * z.re, 2 * m.re} : Complex<T>{z.re + m.re, z.im - m.im};
-        odd[q] = ends ? Complex<T>{2 * z.im, 2 * m.im} : Complex<T>{z.im + m.im, m.re - z.re};
-      }
+      apart(even, odd, ends, [](Complex<T>& z, Complex<T>& m, bool real) {
+        const Complex<T> first = real ? Complex<T>{2 * z.re, 2 * m.re} : Complex<T>{z.re + m.re, z.im - m.im};
+        m = real ? Complex<T>{2 * z.im, 2 * m.im} : Complex<T>{z.im + m.im, m.re - z.re};
+        z = first;
+      });
       Dft<R0, SIGN>::run(even);
       Dft<R0, SIGN>::run(odd);
       turned<SIGN>(even, odd, j);
     });
     __syncthreads();
+  }
+
+  // f(even, odd, ends) for all pairs; few warps have line 0 among theirs.
+  template <typename F>
+  SOPS_DEVICE static void apart(Complex<T> (&even)[R0], Complex<T> (&odd)[R0], bool ends, F&& f) {
+    if (ends) {
+#pragma unroll
+      for (int q = 0; q < R0; ++q) f(even[q], odd[q], true);
+    } else {
+#pragma unroll
+      for (int q = 0; q < R0; ++q) f(even[q], odd[q], false);
+    }
   }
 
   // f(even, odd, whether of line 0, j): butterflies j and j + 1 of the first pass along a line, whose elements lie in the
@@ -250,12 +261,11 @@ struct PairTile {
       turned<1>(even, odd, j);
       Dft<R0, 1>::run(even);
       Dft<R0, 1>::run(odd);
-#pragma unroll
-      for (int q = 0; q < R0; ++q) {
-        const Complex<T> y = even[q], z = odd[q];
-        even[q] = ends ? Complex<T>{y.re, z.re} : Complex<T>{y.re - z.im, y.im + z.re};
-        odd[q] = ends ? Complex<T>{y.im, z.im} : Complex<T>{y.re + z.im, z.re - y.im};
-      }
+      apart(even, odd, ends, [](Complex<T>& y, Complex<T>& z, bool real) {
+        const Complex<T> first = real ? Complex<T>{y.re, z.re} : Complex<T>{y.re - z.im, y.im + z.re};
+        z = real ? Complex<T>{y.im, z.im} : Complex<T>{y.re + z.im, z.re - y.im};
+        y = first;
+      });
     });
     __syncthreads();
     down<1, KEEP, true, true>([&](auto& v, int j, int) { inverse<ColumnRs, 1>(v, columns, j); });
