@@ -16,7 +16,8 @@ from spectralops._cuda.program import address
 from spectralops.errors import UnsupportedError
 
 __all__ = [
-    "BYTES", "COLUMNS", "FACTOR", "FILTER", "MOST_FACTORS", "PAD", "REALS", "SHARED_BYTES", "STORED", "Lines",
+    "ALL_REGISTERS", "BYTES", "COLUMNS", "FACTOR", "FILTER", "MOST_FACTORS", "PAD", "REALS", "SHARED_BYTES", "STORED",
+    "SYSTEM_BYTES", "Lines",
     "column_geometry", "columns_form", "columns_kernel", "itemsize_of", "kept_on_device", "namespace",
     "present_shared_bytes", "required", "row_geometry", "rows_kernel", "stored_as", "unfit", "usable", "words",
 ]  # fmt: skip
@@ -24,6 +25,8 @@ __all__ = [
 FILE = "spectral.cu"
 # Shared memory that a block may use on every device since compute capability 8.0.
 SHARED_BYTES = 96 * 1024
+# Shared memory that the system takes of each block, and registers of a multiprocessor.
+SYSTEM_BYTES, ALL_REGISTERS = 1024, 65536
 # Threads of a block that the geometry aims at, and the most it may have.
 THREADS, MOST_THREADS = 128, 512
 

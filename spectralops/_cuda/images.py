@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from spectralops._cuda.geometry import ALL_REGISTERS, SYSTEM_BYTES
 from spectralops._cuda.launch import Kernel
 from spectralops._cuda.passes import Passes, by_twos
-from spectralops._cuda.spread import ALL_REGISTERS, CLUSTER_BYTES, SYSTEM_BYTES
+from spectralops._cuda.spread import CLUSTER_BYTES
 
 __all__ = ["Image", "image_filter", "image_geometry", "image_kernel"]
 

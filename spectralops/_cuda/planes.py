@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from spectralops._cuda.geometry import ALL_REGISTERS, SYSTEM_BYTES
 from spectralops._cuda.launch import Kernel
 from spectralops._cuda.passes import Passes, within_warp
 
@@ -15,12 +16,10 @@ WINDOW_THREADS, WHOLE_THREADS = 128, 256
 # Threads of a block for windows that are all worked on at once anyhow, if so many are.
 MORE_THREADS = (512, 256)
 # Points of a thread; registers that it needs for so many (fewer do in blocks of whole images), for half as many in a
-# row, or for more; and registers of a multiprocessor.
+# row, or for more.
 POINTS = {4: 16, 8: 8}
 REGISTERS, WHOLE_REGISTERS, SHORT_REGISTERS = {4: 80, 8: 112}, {4: 72, 8: 112}, {4: 64, 8: 112}
-MANY_REGISTERS, ALL_REGISTERS = 128, 65536
-# Shared memory that the system takes of each block.
-SYSTEM_BYTES = 1024
+MANY_REGISTERS = 128
 MOST_THREADS = 2048
 
 

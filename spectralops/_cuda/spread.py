@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from spectralops._cuda.geometry import BYTES, Lines
+from spectralops._cuda.geometry import ALL_REGISTERS, BYTES, SYSTEM_BYTES, Lines
 from spectralops._cuda.launch import Kernel
 from spectralops._cuda.passes import Passes, passes
 
 __all__ = ["Spread", "columns_in_clusters", "lines_in_clusters", "spread_columns", "spread_lines"]
 
 FILE = "spread.cu"
-# Shared memory that a block may use on devices that have clusters, and what the system takes of each block.
-CLUSTER_BYTES, SYSTEM_BYTES = 227 * 1024, 1024
+# Shared memory that a block may use on devices that have clusters.
+CLUSTER_BYTES = 227 * 1024
 # Columns that one block would read in pieces of fewer bytes, of which half is wasted, are read by clusters. It does not
 # pay for longer pieces: blocks that wait for one another leave multiprocessors idle.
 PIECE_BYTES = 32
@@ -24,7 +24,6 @@ PIECE_BYTES = 32
 LINE_PARTS, COLUMN_PARTS = (4, 8, 2), (8, 4, 2)
 # Threads of a block, and the most where it has a multiprocessor to itself; registers that each of them needs.
 THREADS, MOST_THREADS, REGISTERS = 256, {4: 512, 8: 256}, {4: 128, 8: 255}
-ALL_REGISTERS = 65536
 
 
 @dataclass(frozen=True, slots=True)

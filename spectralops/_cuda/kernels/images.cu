@@ -10,7 +10,6 @@
 // neighbouring threads have neighbouring pairs, all blocks are read from and written to at any time. Columns 0 and W / 2,
 // which are real, are one complex column.
 #include "cluster.cuh"
-#include "columns.cuh"
 #include "fft.cuh"
 #include "filter.cuh"
 #include "pairs.cuh"

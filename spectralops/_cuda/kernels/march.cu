@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(32 * WARPS) march_plane(const S* u, O* out, O*
 
 // One step of planes: a warp reads R + 2 whole rows of 32 * V columns at once, so that all its reads are under way
 // together; the warps of a block lie below one another and share rows through the first-level cache.
-template <typename T, int V, int WARPS, int R, bool ALIGNED, bool WALLS, class RULE, typename S, typename O>
+template <typename T, int V, int R, bool ALIGNED, bool WALLS, class RULE, typename S, typename O>
 SOPS_DEVICE void sweep_rows(const S* u, O* out, const Grid<T, 2>& p, const Values<T, 2>& values, index_t first,
                             const Columns<V, ALIGNED>& columns) {
   const int lane = threadIdx.x % 32;
@@ -172,9 +172,9 @@ __global__ void __launch_bounds__(32 * WARPS, WALLS && few_registers<T, V, ALIGN
     if (WALLS && walls) {
 #pragma unroll 1
       for (int r = 0; r < R && first + r < p.n[0]; r += ROWS)
-        sweep_rows<T, V, WARPS, ROWS, ALIGNED, WALLS, RULE>(from, to, p, own, first + r, columns);
+        sweep_rows<T, V, ROWS, ALIGNED, WALLS, RULE>(from, to, p, own, first + r, columns);
     } else {
-      sweep_rows<T, V, WARPS, R, ALIGNED, false, RULE>(from, to, p, own, first, columns);
+      sweep_rows<T, V, R, ALIGNED, false, RULE>(from, to, p, own, first, columns);
     }
   }
 }
@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(32 * WARPS, WALLS && few_registers<T, V, ALIGN
 // One step of volumes: a warp marches along axis 0 with three slices of R rows of 32 * V columns in registers. It reads
 // the rows beside them too, as soon as a slice: the warps of a block lie below one another and share rows through the
 // first-level cache.
-template <typename T, int V, int WARPS, int R, bool ALIGNED, bool WALLS, class RULE, typename S, typename O>
+template <typename T, int V, int R, bool ALIGNED, bool WALLS, class RULE, typename S, typename O>
 SOPS_DEVICE void sweep_slices(const S* u, O* out, const Grid<T, 3>& p, const Values<T, 3>& values, index_t first,
                               index_t last, index_t top, const Columns<V, ALIGNED>& columns) {
   const int lane = threadIdx.x % 32;
@@ -265,9 +265,9 @@ __global__ void __launch_bounds__(32 * WARPS) sweep_volume(const S* __restrict__
                                  (!p.wraps[1] && (top == 0 || top + R >= p.n[1])) ||
                                  (!p.wraps[2] && (strip == 0 || (strip + 1) * (32 * V) >= p.n[2])));
     if (WALLS && walls)
-      sweep_slices<T, V, WARPS, R, ALIGNED, WALLS, RULE>(from, to, p, own, first, last, top, columns);
+      sweep_slices<T, V, R, ALIGNED, WALLS, RULE>(from, to, p, own, first, last, top, columns);
     else
-      sweep_slices<T, V, WARPS, R, ALIGNED, false, RULE>(from, to, p, own, first, last, top, columns);
+      sweep_slices<T, V, R, ALIGNED, false, RULE>(from, to, p, own, first, last, top, columns);
   }
 }
 

@@ -1,9 +1,27 @@
-// Two real rows of W values, one after the other in memory and stored as S, as one complex row.
+// Two real rows as one complex row (PAIRS): columns of its spectrum told apart, rows in memory read and written.
 #pragma once
 #include "fft.cuh"
 #include "rows.cuh"
 
-// What thread t holds before the first pass of F; and after the last one.
+// Column k of rows 2r and 2r + 1, each twice, out of columns k and N - k of the row that both are packed in.
+template <typename T>
+SOPS_DEVICE void unpack_pair(Complex<T> z, Complex<T> m, Complex<T>& first, Complex<T>& second) {
+  first = {z.re + m.re, z.im - m.im};
+  second = {z.im + m.im, m.re - z.re};
+}
+// And back; of a `real` column nothing but real parts counts.
+template <typename T, typename I>
+SOPS_DEVICE void pack_pair(Complex<T>* row, I k, I mirror, bool real, Complex<T> first, Complex<T> second) {
+  if (real) {
+    row[k] = {first.re, second.re};
+  } else {
+    row[k] = {first.re - second.im, first.im + second.re};
+    row[mirror] = {first.re + second.im, second.re - first.im};
+  }
+}
+
+// Rows of W values, one after the other in memory and stored as S: what thread t holds before the first pass of F; and
+// after the last one.
 template <typename F, typename S, typename T, int HELD>
 SOPS_DEVICE void load_pair(Complex<T> (&v)[HELD], const S* rows, int t) {
   constexpr int W = F::N;

@@ -73,8 +73,7 @@ struct Plane {
   SOPS_DEVICE static void unpack(Complex<T> (&v)[Columns::E], const Complex<T>* column, int mirror, int t) {
     Columns::template neighbours<0>(t, [&](int slot, int next, int i) {
       const Complex<T> z = column[V::at(i / 2)], m = column[V::at(i / 2) + mirror];
-      v[slot] = {z.re + m.re, z.im - m.im};
-      v[next] = {z.im + m.im, m.re - z.re};
+      unpack_pair(z, m, v[slot], v[next]);
     });
   }
   template <typename V>

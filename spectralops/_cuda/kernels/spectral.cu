@@ -8,6 +8,7 @@
 #include "fft.cuh"
 #include "filter.cuh"
 #include "order.cuh"
+#include "pairs.cuh"
 #include "rows.cuh"
 
 // ---- the contiguous axis: THREADS threads a line, LINES lines a block

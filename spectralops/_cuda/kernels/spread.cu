@@ -11,6 +11,7 @@
 #include "columns.cuh"
 #include "fft.cuh"
 #include "filter.cuh"
+#include "pairs.cuh"
 #include "rows.cuh"
 
 // w^q for q = 1 ... R - 1, each by at most three products.
