@@ -169,14 +169,18 @@ def test_launches_begin_early_where_the_device_can(
 
 
 def test_the_driver_may_not_know_early_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those before 12.3 do not have them in graphs."""
+
+    def driver(version: int) -> Any:
+        def get(by_reference: Any) -> None:
+            by_reference._obj.value = version
+
+        return SimpleNamespace(cuDriverGetVersion=get, cuLaunchKernelEx=SimpleNamespace())
+
     def missing(name: str) -> Any:
         raise OSError(name)
 
-    for library, found in (
-        (lambda name: SimpleNamespace(), False),
-        (missing, False),
-        (lambda name: SimpleNamespace(cuLaunchKernelEx=SimpleNamespace()), True),
-    ):
+    for library, found in ((lambda _: driver(12020), False), (missing, False), (lambda _: driver(12030), True)):
         early.driver_launch.cache_clear()
         monkeypatch.setattr(ctypes, "CDLL", library)
         assert (early.driver_launch() is not None) == found

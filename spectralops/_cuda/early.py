@@ -16,6 +16,8 @@ __all__ = ["CAPABILITY", "Configuration", "driver_launch", "launch"]
 CAPABILITY = 90
 # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 PROGRAMMATIC = 6
+# Drivers from this version on can have such launches in graphs, too: 12.3.
+DRIVER = 12030
 
 
 class _Attribute(ctypes.Structure):
@@ -57,11 +59,16 @@ class Configuration:
 
 @cache
 def driver_launch() -> Any:
-    """`cuLaunchKernelEx`; None where the driver has none (before 11.8)."""
+    """`cuLaunchKernelEx`; None where there is no driver, or an older one."""
+    version = ctypes.c_int()
     try:
-        function = ctypes.CDLL("libcuda.so.1").cuLaunchKernelEx
-    except (OSError, AttributeError):
+        driver = ctypes.CDLL("libcuda.so.1")
+        driver.cuDriverGetVersion(ctypes.byref(version))
+    except OSError:
         return None
+    if version.value < DRIVER:
+        return None
+    function = driver.cuLaunchKernelEx
     function.argtypes = [ctypes.c_void_p] * 4
     return function
 
