@@ -48,9 +48,8 @@ class Formula:
 
     `number(slot)` is a coefficient; `cell(cell)` a value of u, `field(place, cell)` of a coefficient field,
     `inside(cell)` bits of the mask, `mean(mean, face)` what is made of a field, `rate(place, cell)` a pointwise term
-    times dt, `zero` what flows through closed faces, of which there are none if
-    `all_open`. `before` may hold what :meth:`carried` gave for the cells before
-    these.
+    times dt, `zero` what flows through closed faces, of which there are none if `all_open`. `before` may hold what
+    :meth:`carried` gave for the cells before these.
     """
 
     def __init__(

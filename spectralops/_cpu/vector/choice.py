@@ -82,17 +82,6 @@ def has_passes(n: int) -> bool:
     return is_smooth(n) or _passes(n) <= _chirp(n)
 
 
-def _largest(n: int) -> int:
-    """The largest prime factor of a number that has one above 7."""
-    n, factor = _rest(n), 11
-    while factor * factor <= n:
-        if n % factor:
-            factor += 2
-        else:
-            n //= factor
-    return n
-
-
 @lru_cache(maxsize=1024)
 def chirp_length(n: int) -> int:
     """Length of the transforms by which one of a length n that is not smooth is done: whole sixteens, smooth."""
@@ -102,16 +91,7 @@ def chirp_length(n: int) -> int:
 @lru_cache(maxsize=1024)
 def _direct(n: int) -> float:
     """Units of a transform by the factors of its length."""
-    total, length, factor = 0.0, n, 2
-    while n > 1:
-        if factor * factor > n:
-            factor = n
-        while n % factor == 0:
-            looped = (LOOPED[0] + LOOPED[1] * factor) * (ALONE if factor == length else 1.0)
-            total += FACTORS.get(factor, looped)
-            n //= factor
-        factor += 1
-    return length * total
+    return n * sum(FACTORS.get(p, (LOOPED[0] + LOOPED[1] * p) * (ALONE if p == n else 1.0)) for p in prime_factors(n))
 
 
 @lru_cache(maxsize=1024)
@@ -209,13 +189,13 @@ def filter_refusal(lengths: tuple[int, ...], batch: int, dtype: str = "float32",
     for n in rough:
         # One axis may be cut: a long row then needs a transform of its rough part alone.
         if not has_passes(n) and (_rest(n) if len(lengths) == 1 and _rest(n) < n else n) > LONGEST_CHIRP:
-            return f"length {n} has the prime factor {_largest(n)}, where the vector engine is no faster"
+            return f"length {n} has the prime factor {prime_factors(n)[-1]}, where the vector engine is no faster"
     if not rough or not batch:
         return ""
     ours = _engine_filters(lengths, batch, LANES[dtype], halved) * (DOUBLE_ENGINE if dtype == "float64" else 1.0)
     if ours + CALL_ENGINE <= _scipy_filters(lengths, batch, dtype, halved) + CALL_SCIPY:
         return ""
-    return f"length {rough[0]} has the prime factor {_largest(rough[0])}, where the vector engine is no faster"
+    return f"length {rough[0]} has the prime factor {prime_factors(rough[0])[-1]}, where the vector engine is no faster"
 
 
 def transform_refusal(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str, halved: bool) -> str:
