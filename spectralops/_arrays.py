@@ -11,7 +11,7 @@ import math
 import numbers
 import sys
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -64,6 +64,11 @@ class Operand:
     name: str
     spec: ArraySpec
     compute: str
+    # NumPy's dtype where both are the same, and none of 16 bits or other than NumPy's own.
+    native: np.dtype[Any] | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "native", _NATIVE.get(self.compute) if self.spec.dtype == self.compute else None)
 
 
 _library_of_type: dict[type, str | None] = {}
@@ -262,12 +267,10 @@ def ready(operands: tuple[Operand, ...], arrays: tuple[Any, ...], out_dtype: str
     if out_dtype not in _NATIVE or len(arrays) != len(operands):
         return False
     for operand, x in zip(operands, arrays, strict=True):
-        spec, compute = operand.spec, operand.compute
         if (
             type(x) is not np.ndarray
-            or x.shape != spec.shape
-            or x.dtype is not _NATIVE.get(compute)
-            or spec.dtype != compute
+            or x.dtype is not operand.native
+            or x.shape != operand.spec.shape
             or not x.flags.aligned
         ):
             return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ import pytest
 from fakes import install, plan_for, spec_plan
 from libraries import library
 
+import spectralops as so
 from spectralops import _arrays, _dispatch
 from spectralops._arrays import Home
 from spectralops._dispatch import execute, observe, select
+from spectralops._recent import Recent
 from spectralops.errors import UnsupportedError
 
 LIBRARIES = ("numpy", "torch", "jax", "array_api_strict")
@@ -430,3 +433,55 @@ def test_observers_belong_to_their_thread() -> None:
         thread.start()
         thread.join()
     assert seen == []
+
+
+def test_what_was_asked_for_last_is_kept() -> None:
+    kept: Recent[str, int] = Recent(2)
+    assert kept.get("a") is None
+    assert [kept.put(key, value) for key, value in (("a", 1), ("b", 2))] == [1, 2]
+    assert kept.get("a") == 1
+    kept.put("c", 3)
+    assert (kept.get("b"), kept.get("a"), kept.get("c"), len(kept)) == (None, 1, 3, 2)
+    assert kept.values() == [1, 3]
+    kept.clear()
+    assert len(kept) == 0
+
+
+U = np.linspace(0, 1, 48).reshape(6, 8)
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "filter": lambda u: so.spectral_filter(u, np.ones((6, 5)), spacing=(0.5, 1.0)),
+    "filter of factors": lambda u: so.spectral_filter(u, (np.ones((6, 1)), np.ones(5)), pad_mode="edge"),
+    "transfer": lambda u: so.spectral_filter(u, so.transfer.gaussian(1.0)),
+    "layer": lambda u: so.spectral_conv(u[None], np.ones((1, 2, 2, 2)) + 0j, out_shape=(4, 4)),
+    "convolve": lambda u: so.convolve(u, np.ones((3, 3)), mode="same", backend="numpy"),
+    "conv2d": lambda u: so.fft_conv2d(u[None, None], np.ones((2, 1, 3, 3)), padding=1, backend="numpy"),
+    "conv2d with bias": lambda u: so.fft_conv2d(u[None, None], np.ones((2, 1, 3, 3)), np.ones(2), backend="numpy"),
+    "diffusion": lambda u: so.diffusion_step(u, (0.5, 1), 0.01, 0.1, steps=2),
+    "convection": lambda u: so.convection_step(u, (1.0, 0.5), 0.5, 0.01),
+    "Burgers": lambda u: so.diffuse_convect_step(u, 0.5, 0.01, 0.1),
+    "terms": lambda u: so.pde_step(u, 0.5, 0.01, [so.Diffusion(0.1), so.Source(2.0)], integrator="rk2"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_plans_of_calls_that_look_alike_are_found_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    call, seen = CALLS[name], []
+    expected = call(U.tolist() if name in ("diffusion", "terms") else np.ma.getdata(U.astype(">f8")))
+    with observe(lambda plan, arrays, result: seen.append(plan)):
+        call(U)
+        monkeypatch.setattr(_arrays, "describe", None)
+        np.testing.assert_allclose(call(U.copy()), expected, rtol=1e-12)
+        call(np.asfortranarray(U))
+    assert seen[0] is seen[1] is seen[2]
+
+
+def test_plans_are_not_found_by_what_is_equal_alone() -> None:
+    first = so.diffusion_step(U, 1.0, 0.1, 1.0)
+    dt = np.float64(0.1)
+    assert np.array_equal(so.diffusion_step(U, np.float64(1.0), dt, np.array(1.0)), first)
+    so.spectral_conv(U[None], np.ones((1, 2, 2, 2)) + 0j, depthwise=False)
+    with pytest.raises(TypeError, match="depthwise is 0, but must be True or False"):
+        so.spectral_conv(U[None], np.ones((1, 2, 2, 2)) + 0j, depthwise=0)
+    for _ in range(2):
+        with pytest.warns(so.StabilityWarning):
+            so.diffusion_step(U, 1.0, 0.5, 1.0, on_unstable="warn")
