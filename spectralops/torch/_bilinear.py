@@ -157,6 +157,7 @@ def _is_plain(x: Tensor) -> bool:
 class _Bilinear(torch.autograd.Function):
     @staticmethod
     def forward(call: Call, a: Tensor, b: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        _kept.of = NOTHING  # an interrupted call may have left its own
         if any(map(torch._C._functorch.is_legacy_batchedtensor, (a, b))):  # is_grads_batched: PyTorch loops over it
             return _run_operator(call, a, b, shape, dtype)
         if call.which == FORWARD and a.requires_grad and b.requires_grad and (found := _keeping(call, a, b, shape)):
