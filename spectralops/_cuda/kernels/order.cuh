@@ -37,6 +37,7 @@ template <typename V>
 SOPS_DEVICE const V* after_previous(const V* at) {
 #ifdef SOPS_OVERLAPS
   asm volatile("griddepcontrol.wait;" : "+l"(at)::"memory");
+  __builtin_assume(__isGlobal(at));  // which the compiler no longer sees
 #endif
   return at;
 }
