@@ -211,6 +211,7 @@ def test_many_samples_are_mixed_by_groups_of_warps(rng, monkeypatch: pytest.Monk
         plan = so.plan_spectral_conv(x.shape, "float32", weight, backend=BACKEND)
         y = plan(x, weight)
         back = plan.adjoint()(y, weight)
+        assert "over the channels on tensor cores, in parts of 11 bits, " in spectral_conv.algorithm(plan)
     assert names(runner.launched) == ["turned_forward", "mix_groups", "turned_inverse"] * 2
     assert off(y, exact(x.astype("float64"), weight.astype("complex128"))) < 3e-7
     assert off(back, exact.adjoint()(y.astype("float64"), weight.astype("complex128"))) < 3e-7

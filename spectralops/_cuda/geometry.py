@@ -19,7 +19,8 @@ __all__ = [
     "ALL_REGISTERS", "BYTES", "COLUMNS", "FACTOR", "FILTER", "MOST_FACTORS", "PAD", "REALS", "SHARED_BYTES", "STORED",
     "SYSTEM_BYTES", "Lines",
     "column_geometry", "columns_form", "columns_kernel", "itemsize_of", "kept_on_device", "namespace",
-    "present_shared_bytes", "required", "row_geometry", "rows_kernel", "stored_as", "unfit", "usable", "words",
+    "present_device", "present_shared_bytes", "required", "row_geometry", "rows_kernel", "stored_as", "unfit", "usable",
+    "words",
 ]  # fmt: skip
 
 FILE = "spectral.cu"
@@ -133,14 +134,18 @@ def required(plan: Any, found: T | str) -> T:
     return found
 
 
+def present_device() -> launch.Device | None:
+    """The device that kernels run on; None where there is none."""
+    try:
+        return (launch.host_runner or launch.cuda_runner).device()
+    except Exception:  # no CuPy, no device, or a driver too old for this CuPy
+        return None
+
+
 def present_shared_bytes(otherwise: int = SHARED_BYTES) -> int:
     """Shared memory that a block may use on the current device; `otherwise` where there is none."""
-    if launch.host_runner is not None:
-        return launch.host_runner.device().shared_bytes
-    try:
-        return launch.cuda_runner.device().shared_bytes
-    except Exception:  # no CuPy, no device, or a driver too old for this CuPy
-        return otherwise
+    device = present_device()
+    return otherwise if device is None else device.shared_bytes
 
 
 def itemsize_of(plan: Any) -> int:

@@ -30,7 +30,7 @@ from spectralops._cuda.geometry import (
 from spectralops._cuda.launch import Kernel, Runner
 from spectralops._cuda.planes import Plane, plane_geometry, plane_kernel
 from spectralops._cuda.program import Address, Program, address
-from spectralops._cuda.turned import turned_kernel, turned_lines
+from spectralops._cuda.turned import turned_kernel
 from spectralops._recent import Recent
 
 if TYPE_CHECKING:
@@ -170,13 +170,6 @@ class Pruned:
         begin = self.space_bytes
         self.space_bytes += -(-count * 2 * self.itemsize // ALIGNMENT) * ALIGNMENT
         return Address(SPACE, begin)
-
-    def turn(self) -> None:
-        """Have spectra with the wavenumber first, where kernels are for that."""
-        if len(self.plan.axes) == 1 and self.itemsize == 4:
-            found = [turned_lines(each.row, each.form) for each in self.sides if each.form in ("FULL", "SPLIT")]
-            lines = tuple(each for each in found if each is not None)
-            self.turned = lines if len(lines) == len(self.sides) else None
 
     def _table(self, number: int, axis: int, after: bool) -> Address:
         before = sum(len(side.lines) for side in self.sides[:number])

@@ -14,8 +14,10 @@ import numpy as np
 from spectralops._cuda import launch
 from spectralops._cuda.geometry import (
     SHARED_BYTES,
+    Lines,
     itemsize_of,
     namespace,
+    present_device,
     present_shared_bytes,
     required,
     usable,
@@ -25,7 +27,7 @@ from spectralops._cuda.launch import Kernel
 from spectralops._cuda.mixing import MIX, mix_kernel
 from spectralops._cuda.program import Address, address
 from spectralops._cuda.pruned import OUT, SECOND, Pruned, Side, X, at_once, between, both, ready, side, slices
-from spectralops._cuda.turned import groups_kernel, mixed_by_groups
+from spectralops._cuda.turned import groups_kernel, mixed_by_groups, turned_lines
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral_conv import SpectralConvPlan
@@ -55,6 +57,19 @@ def _samples_at_once(plan: SpectralConvPlan, sides: tuple[Side, ...]) -> int:
     return slices(plan.batch, sum(count * (modes + sum(between(plan, side, 1))) for count, side in each) * point)
 
 
+def _turned(
+    plan: SpectralConvPlan, sides: tuple[Side, ...], device: launch.Device | None, samples: int
+) -> tuple[Lines, ...] | None:
+    """The transforms of spectra that groups of warps mix; None where single numbers are multiplied."""
+    if device is None or plan.depthwise or not mixed_by_groups(device, samples, *plan.channels):
+        return None
+    if len(plan.axes) > 1 or itemsize_of(plan) > 4 or any(each.form not in ("FULL", "SPLIT") for each in sides):
+        return None
+    found = [turned_lines(each.row, each.form) for each in sides]
+    lines = tuple(each for each in found if each is not None)
+    return lines if len(lines) == len(sides) else None
+
+
 def refusal(plan: SpectralConvPlan) -> str:
     """Why the kernels do not run this plan, in words; nothing if they do."""
     sides = _sides(plan, present_shared_bytes())
@@ -69,9 +84,11 @@ def algorithm(plan: SpectralConvPlan) -> str:
         at_once(plan, each, samples * count) < samples * count for count, each in zip(plan.channels, sides, strict=True)
     )
     count = sum(len(each.lines) - (each.plane is not None) for each in (before, after)) + 1
+    groups = _turned(plan, sides, present_device(), samples) is not None
     return (
         f"{count} kernels: pruned transforms along the axes (radices {words(before.lines)}), one "
-        f"product per wavenumber over the channels, pruned inverse transforms (radices {words(after.lines)}); kept "
+        f"product per wavenumber over the channels{' on tensor cores, in parts of 11 bits' * groups}, "
+        f"pruned inverse transforms (radices {words(after.lines)}); kept "
         f"wavenumbers alone lie between{'; for a part of the batch at a time' * sliced}"
     )
 
@@ -102,8 +119,7 @@ class Convolution(Pruned):
         modes = math.prod(plan.modes)
         read, written = plan.channels
         samples = _samples_at_once(plan, self.sides)
-        if not plan.depthwise and mixed_by_groups(device, samples, read, written):
-            self.turn()
+        self.turned = _turned(plan, self.sides, device, samples)
         images = [math.prod(each.sizes) * self.value_bytes for each in self.sides]
         # The spectrum of x lies in the result where there is room: nobody reads it any more when the result is written.
         too_small = read * modes * 2 * self.itemsize > written * images[1]
