@@ -95,7 +95,7 @@ class TestMarches:
 
         def call(b: str) -> np.ndarray:
             return so.diffuse_convect_step(
-                u, 0.5, 0.02, 1.0, bc=WALLS, steps=5, source=0.5, on_unstable="ignore", backend=b
+                u, (0.5, 0.7), 0.02, 1.0, bc=WALLS, steps=5, source=0.5, on_unstable="ignore", backend=b
             )
 
         assert_same(call, "march_plane")

@@ -77,10 +77,12 @@ def test_adjoint(kind, backend, case, rng):
     arrays = h if isinstance(h, tuple) else (h,) if isinstance(h, np.ndarray) else ()
     plan = plan_spectral_filter(shape, kind, h, pad_width=width, backend=backend)
     x, y = make(rng, *shape), make(rng, *shape)
-    left, right = np.vdot(plan(x, *arrays), y), np.vdot(x, plan.adjoint()(y, *arrays))
-    assert abs(left - right) < 1e-12 * np.linalg.norm(x) * np.linalg.norm(y)
-    assert not np.allclose(plan(y, *arrays), plan.adjoint()(y, *arrays))
-    assert plan.adjoint().adjoint() == plan
+    adjoint = plan.adjoint()
+    for _ in range(2):  # the engine knows a plan again
+        left, right = np.vdot(plan(x, *arrays), y), np.vdot(x, adjoint(y, *arrays))
+        assert abs(left - right) < 1e-12 * np.linalg.norm(x) * np.linalg.norm(y)
+    assert not np.allclose(plan(y, *arrays), adjoint(y, *arrays))
+    assert adjoint.adjoint() == plan
 
 
 def test_the_adjoint_takes_what_the_operator_gives():
@@ -139,9 +141,11 @@ def test_explain_says_why_the_engine_is_not_used(monkeypatch):
 def test_both_engines_agree(shape, rng, monkeypatch):
     x = rng.standard_normal(shape)
     options = {"pad_width": 2, "pad_mode": "reflect"} if len(shape) == 3 else {}
-    vectors = spectral_filter(x, transfer.gaussian(2.0), **options)
+    h = np.exp(-np.arange(7.0)) if len(shape) == 1 else transfer.gaussian(2.0)
+    vectors = spectral_filter(x, h, **options)
     monkeypatch.setenv("SPECTRALOPS_NUMBA", "0")
-    assert np.abs(spectral_filter(x, transfer.gaussian(2.0), **options) - vectors).max() < 1e-14
+    monkeypatch.setattr("spectralops._cpu.spectral_filter._vector_filter", None)
+    assert np.abs(spectral_filter(x, h, **options) - vectors).max() < 1e-14
 
 
 @pytest.mark.parametrize(
