@@ -262,6 +262,10 @@ def test_torch_gradients_of_a_layer_share_the_transform_of_the_incoming_one(dept
     monkeypatch.setenv("SPECTRALOPS_NUMBA", "0")
     torch.testing.assert_close(gradients(), found)
     assert len(together) == 1
+    monkeypatch.delenv("SPECTRALOPS_NUMBA")
+    monkeypatch.setattr(engine, "keeping", None)  # is not asked where one of both gradients is wanted
+    for pair in ((x, plain[1]), (plain[0], weight)):
+        st.spectral_conv(*pair, axes=axes, depthwise=depthwise)
 
 
 def test_torch_half_precision_fields_keep_float32_weights() -> None:

@@ -191,8 +191,12 @@ def test_an_interrupt_arrives_when_nobody_writes_any_more() -> None:
             time.sleep(0.02)
         written.append(first)
 
-    with pytest.raises(KeyboardInterrupt):
-        workspace.run(task, 2, 2)
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # which shells ignore in the background
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            workspace.run(task, 2, 2)
+    finally:
+        signal.signal(signal.SIGINT, handler)
     assert len(written) == 1
 
 
