@@ -75,14 +75,14 @@ class TestMarches:
         assert_same(lambda b: so.diffusion_step(u, 0.5, 0.02, 1.0, steps=3, backend=b), "march_plane")
 
     def test_many_passes_in_one_launch(self, rng) -> None:
-        u = rng.standard_normal((40, 48)).astype(np.float32)
+        u = rng.standard_normal((40, 600)).astype(np.float32)  # in several blocks
         runner = assert_same(
             lambda b: so.diffusion_step(u, 0.5, 0.02, 1.0, bc=WALLS, steps=25, backend=b), "march_plane", "sweep_plane"
         )
         assert [kernel.cooperative for kernel in runner.launched] == [True, False]  # 3 * 8 steps and one
 
     def test_many_passes_between_fields_in_16_bits(self, rng) -> None:
-        u = random_array(rng, (40, 48), "bfloat16")
+        u = random_array(rng, (40, 600), "bfloat16")
         runner = assert_same(
             lambda b: so.diffusion_step(u, 0.5, 0.02, 1.0, bc=WALLS, steps=33, backend=b), "march_plane", "sweep_plane"
         )

@@ -63,8 +63,17 @@ def test_kept_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for buffer in buffers:
         workspace.give_back(buffer)
     assert workspace._kept == buffers[1:]
+    workspace.take(2000)
+    assert workspace._kept_bytes == 2000
     workspace.give_back(workspace.take(100_000))
-    assert workspace._kept == []
+    assert (workspace._kept, workspace._kept_bytes) == ([], 0)
+
+
+def wait_for_fewer(threads: int) -> None:
+    """A helper that is told to ends by itself."""
+    deadline = time.monotonic() + 10
+    while threading.active_count() >= threads:
+        assert time.monotonic() < deadline
 
 
 def test_clear_releases_everything() -> None:
@@ -74,9 +83,7 @@ def test_clear_releases_everything() -> None:
     workspace.clear()
     assert workspace._kept == []
     assert workspace._helpers == []
-    deadline = time.monotonic() + 10
-    while threading.active_count() >= threads:  # the helper ends by itself
-        assert time.monotonic() < deadline
+    wait_for_fewer(threads)
 
 
 def test_helpers_wait_for_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,9 +98,11 @@ def test_helpers_wait_for_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None
     barrier = threading.Barrier(3, timeout=10)
     workspace.run(lambda first, last: barrier.wait(), 3, 3)
     assert set(workspace._helpers) == set(helpers)
+    threads = threading.active_count()
     monkeypatch.setattr(workspace, "KEPT_HELPERS", 1)
     workspace.run(lambda first, last: None, 4, 3)
     assert len(workspace._helpers) == 1
+    wait_for_fewer(threads)
 
 
 @pytest.mark.parametrize(
