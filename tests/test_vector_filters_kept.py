@@ -24,7 +24,7 @@ def no_filters_kept() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_filters_kept")
-def test_a_filter_is_laid_out_once(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_filter_is_laid_out_once(rng: np.random.Generator) -> None:
     """Known again by its content, wherever it lies, and not after the caller changed one value."""
     x = random_array(rng, (2, 16, 20), "float64")
     transfer = random_array(rng, (16, 11), "complex128")
@@ -35,6 +35,10 @@ def test_a_filter_is_laid_out_once(rng: np.random.Generator, monkeypatch: pytest
     transfer[7, 3] += 1.0
     check(x, transfer, (1, 2))
     assert len(prepared._kept) == 2
+    check(x, np.ascontiguousarray(transfer.real), (1, 2))
+    way = routes.route((16, 20), "d", 1, routes.several(2, "d"))
+    assert isinstance(way, routes.Images)
+    assert len(way.known) == routes.FILTERS_KEPT
 
 
 @pytest.mark.usefixtures("no_filters_kept")
