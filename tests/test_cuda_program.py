@@ -131,13 +131,16 @@ def test_cooperative_launches_and_clearing_on_a_device(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("capability", "known", "launched"),
-    [(90, True, ["alone", "early", "alone"]), (89, True, ["alone"] * 3), (90, False, ["alone"] * 3)],
-)
+    ("capability", "known", "multiprocessors", "launched"),
+    [
+        (90, True, 1, ["alone", "early", "alone"]), (89, True, 1, ["alone"] * 3), (90, False, 1, ["alone"] * 3),
+        (90, True, 0, ["alone"] * 3),
+    ],
+)  # fmt: skip
 def test_launches_begin_early_where_the_device_can(
-    monkeypatch: pytest.MonkeyPatch, capability: int, known: bool, launched: list[str]
+    monkeypatch: pytest.MonkeyPatch, capability: int, known: bool, multiprocessors: int, launched: list[str]
 ) -> None:
-    """Not the first one, whose arrays others may write, nor one whose code does not wait."""
+    """Not the first one, whose arrays others may write, nor one that does not wait or that follows a large one."""
     calls: list[Any] = []
 
     def launch_early(by_reference: Any, function: int, arguments: int, extra: None) -> int:
@@ -155,7 +158,7 @@ def test_launches_begin_early_where_the_device_can(
     monkeypatch.setattr("spectralops._cuda.program.launch_kernel", launch_alone)
     monkeypatch.setattr("spectralops._cuda.program.bind", lambda device: None)
     monkeypatch.setattr(early, "driver_launch", lambda: launch_early if known else None)
-    device = launch.Device(0, 1, 1, capability)
+    device = launch.Device(0, multiprocessors, 1, capability)
     monkeypatch.setattr(launch, "cuda_runner", SimpleNamespace(device=lambda: device))
     made = Program()
     for kernel in (replace(KERNEL, early=True), replace(KERNEL, early=True), KERNEL):

@@ -6,6 +6,7 @@ What a call costs on the host is one copy of a small buffer of arguments and one
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -167,6 +168,7 @@ class _Ready:
         places: list[list[tuple[int, int]]] = []
         self.calls: list[tuple[int, tuple[int, ...], int, Any]] = []
         can_be_early = device.capability >= early.CAPABILITY and early.driver_launch() is not None
+        roomy = False  # whether the launch before was: never before the first, behind which others' work may lie
         self.functions = []
         count = 0
         for step in program.steps:
@@ -175,8 +177,9 @@ class _Ready:
             self.functions.append(function)  # keeps its module loaded
             geometry = (*(kernel.grid + (1, 1))[:3], *(kernel.block + (1, 1))[:3], kernel.shared)
             how: Any = COOPERATIVE if kernel.cooperative else None
-            if can_be_early and kernel.early and self.calls:
+            if can_be_early and kernel.early and roomy:
                 how = early.Configuration(geometry)
+            roomy = math.prod(geometry[:6]) <= device.multiprocessors * early.ROOMY_THREADS
             self.calls.append((function.ptr, geometry, 8 * len(pointers), how))
             begin = []
             for each in step.words:

@@ -31,7 +31,7 @@ __global__ __launch_bounds__(THREADS* LINES) void few_forward(const S* __restric
                                                                const Complex<T>* __restrict__ table, long long lines) {
   constexpr int BOTH = N / FEW / THREADS, WARPS = THREADS / 32;
   static_assert(THREADS % 32 == 0 && BOTH % 2 == 0 && BOTH * FEW * THREADS == N && KEPT <= FEW, "whole warps and pairs");
-  let_next_begin_beside();
+  let_next_begin();
   ask_for(table, FEW * THREADS);
   const int t = threadIdx.x % THREADS, group = threadIdx.x / THREADS, lane = threadIdx.x % 32;
   const index_t line = (index_t)blockIdx.x * LINES + group;
@@ -64,7 +64,6 @@ __global__ __launch_bounds__(THREADS* LINES) void few_forward(const S* __restric
     all[2 * k + 1] = own.im;
   }
   T value = sum_over_lanes(all, lane);
-  let_next_begin();
   await_previous();
   T* to = (T*)(spectrum + line * KEPT);
   if constexpr (WARPS > 1) {
@@ -83,7 +82,7 @@ __global__ __launch_bounds__(THREADS* LINES) void few_inverse(const Complex<T>* 
                                                                const Complex<T>* __restrict__ table, long long lines) {
   constexpr int BOTH = N / FEW / THREADS;
   static_assert(BOTH % 2 == 0 && BOTH * FEW * THREADS == N && KEPT <= FEW, "pairs");
-  let_next_begin_beside();
+  let_next_begin();
   ask_for(table, FEW * THREADS);
   const int t = threadIdx.x % THREADS, group = threadIdx.x / THREADS;
   const index_t line = (index_t)blockIdx.x * LINES + group;

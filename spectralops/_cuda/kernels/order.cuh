@@ -14,14 +14,15 @@ SOPS_DEVICE void let_next_begin() {
 #endif
 }
 
-// The same from the beginning of a launch whose threads leave room on every multiprocessor: otherwise the blocks of the
-// next one would crowd where there is room first.
-SOPS_DEVICE void let_next_begin_beside() {
+// Whether the threads of this launch leave room on every multiprocessor; `ROOMY_THREADS` of `early.py`.
+SOPS_DEVICE bool roomy() {
 #ifdef SOPS_OVERLAPS
-  constexpr unsigned ROOMY_THREADS = 1024;  // of a multiprocessor
+  constexpr unsigned ROOMY_THREADS = 1024;
   unsigned multiprocessors;
   asm("mov.u32 %0, %%nsmid;" : "=r"(multiprocessors));
-  if ((unsigned long long)gridDim.x * blockDim.x <= multiprocessors * ROOMY_THREADS) let_next_begin();
+  return (unsigned long long)gridDim.x * blockDim.x <= multiprocessors * ROOMY_THREADS;
+#else
+  return false;
 #endif
 }
 
@@ -49,9 +50,10 @@ SOPS_DEVICE void ask_for_line([[maybe_unused]] const V* at) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
 #endif
 }
-// The same for `count` values, by the threads of a block together.
+// The same for `count` values, by the threads of a block together, where blocks are few: many would ask over and over.
 template <typename V>
 SOPS_DEVICE void ask_for(const V* at, int count) {
+  if (!roomy()) return;
   constexpr int LINE = 128 / (int)sizeof(V);
   for (int i = (int)threadIdx.x * LINE; i < count; i += (int)blockDim.x * LINE) ask_for_line(at + i);
 }

@@ -19,7 +19,7 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_forward(const S* __restri
                                                                 PadArguments pad) {
   using F = Fft<T, -1, THREADS, 1, false, Rs>;
   constexpr int N = F::N;
-  let_next_begin_beside();
+  let_next_begin();
   ask_for(table, Rs::table(F::PASSES));
   const int t = threadIdx.x % THREADS, group = threadIdx.x / THREADS;
   const index_t line = (index_t)blockIdx.x * LINES + group;
@@ -39,7 +39,6 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_forward(const S* __restri
     }
   });
   F::template run<true>(v, shared, table, t);
-  let_next_begin();
   await_previous();
   if constexpr (FORM == SPLIT) {
     F::wait();
@@ -77,7 +76,7 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_inverse(const Complex<T>*
                                                                 PadArguments pad) {
   using F = Fft<T, 1, THREADS, 1, false, typename Reversed<Rs>::type>;
   constexpr int N = F::N;
-  let_next_begin_beside();
+  let_next_begin();
   ask_for(table, F::Radix::table(F::PASSES));
   const int t = threadIdx.x % THREADS, group = threadIdx.x / THREADS;
   const index_t line = (index_t)blockIdx.x * LINES + group;
@@ -112,7 +111,6 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_inverse(const Complex<T>*
     }
   });
   F::template run<true>(v, shared_memory<T>() + group * F::G::padded(), table, t);
-  let_next_begin();
   if (!valid) return;
   constexpr int TOGETHER = FORM == PAIRS || FORM == SPLIT ? 2 : 1;
   const Row<PADDING, N> first(pad, TOGETHER * source), second(pad, TOGETHER * source + TOGETHER - 1);
@@ -289,7 +287,7 @@ __global__ __launch_bounds__(THREADS* COLUMNS) void columns(const Complex<T>* in
   using F = typename Choose<MODE == INVERSE, B, Fft<T, -1, THREADS, COLUMNS, true, Rs>>::type;
   using Last = typename Choose<MODE == FORWARD, F, B>::type;
   constexpr int N = F::N;
-  let_next_begin_beside();
+  let_next_begin();
   ask_for(table, F::Radix::table(F::PASSES));
   const int c = threadIdx.x % COLUMNS, t = threadIdx.x / COLUMNS;
   const index_t tiles = ((index_t)p.columns + COLUMNS - 1) / COLUMNS;
@@ -322,7 +320,6 @@ __global__ __launch_bounds__(THREADS* COLUMNS) void columns(const Complex<T>* in
     F::template elements<F::PASSES - 1>(t, [&](int slot, int k) { v[slot] = filter.apply(v[slot], k); });
     B::template run<false>(v, shared, table + Rs::table(F::PASSES), t, (T)arguments.scale);
   }
-  let_next_begin();
   if (!valid) return;
   out += plane * (index_t)p.out_outer;
   if constexpr (OUT == PAIRS) {

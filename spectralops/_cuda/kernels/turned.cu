@@ -19,7 +19,7 @@ __global__ __launch_bounds__(THREADS* LINES) void turned_forward(const S* __rest
                                                                   const Complex<T>* __restrict__ table, long long lines) {
   using F = Fft<T, -1, THREADS, 1, false, Rs>;
   constexpr int N = F::N, ROOM = room_of<F>();
-  let_next_begin_beside();
+  let_next_begin();
   ask_for(table, Rs::table(F::PASSES));
   const int t = threadIdx.x % THREADS, group = threadIdx.x / THREADS;
   const index_t count = (index_t)lines, first = (index_t)blockIdx.x * LINES;
@@ -41,7 +41,6 @@ __global__ __launch_bounds__(THREADS* LINES) void turned_forward(const S* __rest
     if (place < KEPT || (FORM == SPLIT && N - k < KEPT)) room[place] = v[slot];
   });
   __syncthreads();
-  let_next_begin();
   await_previous();
   for (int i = threadIdx.x; i < KEPT * LINES; i += THREADS * LINES) {
     const int l = i % LINES, k = i / LINES;
@@ -63,7 +62,7 @@ __global__ __launch_bounds__(THREADS* LINES) void turned_inverse(const Complex<T
                                                                   const Complex<T>* __restrict__ table, long long lines) {
   using F = Fft<T, 1, THREADS, 1, false, typename Reversed<Rs>::type>;
   constexpr int N = F::N, ROOM = room_of<F>();
-  let_next_begin_beside();
+  let_next_begin();
   ask_for(table, F::Radix::table(F::PASSES));
   const int t = threadIdx.x % THREADS, group = threadIdx.x / THREADS;
   const index_t count = (index_t)lines, first = (index_t)blockIdx.x * LINES, line = first + group;
@@ -92,7 +91,6 @@ __global__ __launch_bounds__(THREADS* LINES) void turned_inverse(const Complex<T
     if (place < KEPT || (FORM == SPLIT && N - k < KEPT)) v[slot] = room[place];
   });
   F::template run<false>(v, room, table, t);
-  let_next_begin();
   if (line >= count) return;
   F::template elements<F::PASSES - 1>(t, [&](int slot, int i) {
     if constexpr (FORM == FULL) {
