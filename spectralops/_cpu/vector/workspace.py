@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import threading
@@ -206,9 +205,11 @@ def run(task: Callable[[int, int], object], count: int, workers: int) -> None:
     with _lock:
         helpers = [_helpers.pop() for _ in range(min(threads - 1, len(_helpers)))]
     try:
-        with contextlib.suppress(RuntimeError):  # no more threads are to be had: those there are do all
-            for _ in range(threads - 1 - len(helpers)):
+        while len(helpers) < threads - 1:
+            try:
                 helpers.append(Helper())
+            except RuntimeError:  # no more threads are to be had: those there are do all
+                break
         for helper in helpers:
             helper.begin(share.work)
         share.finish()
