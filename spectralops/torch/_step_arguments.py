@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -74,7 +75,7 @@ PLAIN = frozenset({float, int, bool, str, type(None)})
 
 
 def _open(value: Any, recording: bool) -> bool:
-    kind = type(value)
+    kind: Any = type(value)
     if kind in PLAIN:
         return False
     if isinstance(value, Tensor):
@@ -85,20 +86,31 @@ def _open(value: Any, recording: bool) -> bool:
         return _any_open(value.values(), recording)
     if kind is Pointwise:
         return True
-    return is_dataclass(value) and _any_open([getattr(value, field.name) for field in fields(value)], recording)
+    return _any_open([getattr(value, name) for name in _names(kind)], recording)
 
 
 def _any_open(values: Iterable[Any], recording: bool) -> bool:
     return bool([value for value in values if type(value) not in PLAIN and _open(value, recording)])
 
 
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    """The fields of a dataclass; none of others. Kept, since `fields` takes as long as a whole look at a term."""
+    return tuple([field.name for field in fields(kind)]) if is_dataclass(kind) else ()
+
+
 def fixed_terms(value: Any) -> bool:
     """Whether terms have numbers alone, no tensors and no functions, so that they are found again by what they are."""
-    if type(value) in (list, tuple):
-        return all(map(fixed_terms, value))
-    if is_dataclass(value) and not isinstance(value, type | Pointwise):
-        return all(fixed_terms(getattr(value, field.name)) for field in fields(value))
-    return type(value) in PLAIN
+    kind: Any = type(value)
+    if kind in PLAIN:
+        return True
+    if kind is list or kind is tuple:
+        parts = value
+    elif kind is Pointwise or not (names := _names(kind)):
+        return False
+    else:
+        parts = [getattr(value, name) for name in names]
+    return all(map(fixed_terms, parts))
 
 
 class _Place(NamedTuple):

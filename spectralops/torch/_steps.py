@@ -235,8 +235,9 @@ def pde_step(u: Tensor, dx: Any, dt: float, terms: Any, *, integrator: str = "eu
     tensor([1., 1., 1.])
     """
     tensor("pde_step", "u", u)
-    if not matters((u, terms, options)):
-        if fixed_terms(terms):
+    fixed = fixed_terms(terms)
+    if not matters((u, None if fixed else terms, options)):
+        if fixed:
             named = options | {"integrator": integrator}
             if (y := straightly("pde_step", u, (dx, dt, terms), named)) is not None:
                 return y
