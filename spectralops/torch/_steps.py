@@ -235,7 +235,7 @@ def pde_step(u: Tensor, dx: Any, dt: float, terms: Any, *, integrator: str = "eu
     tensor([1., 1., 1.])
     """
     tensor("pde_step", "u", u)
-    fixed = fixed_terms(terms)
+    fixed = not torch.compiler.is_compiling() and fixed_terms(terms)
     if not matters((u, None if fixed else terms, options)):
         if fixed:
             named = options | {"integrator": integrator}
