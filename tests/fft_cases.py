@@ -99,6 +99,11 @@ class PretendCupy(np.ndarray):
 
     device = types.SimpleNamespace(id=0)
 
+    @property
+    def data(self) -> Any:
+        """Where it begins, as CuPy says it."""
+        return types.SimpleNamespace(ptr=self.ctypes.data)
+
 
 def _engine() -> types.SimpleNamespace:
     """cupyx.scipy.fft made of SciPy: no workers, no orthogonalize, only types 2 and 3, no empty arrays.
