@@ -146,15 +146,19 @@ SOPS_DEVICE void sweep_rows(const S* u, O* out, const Grid<T, 2>& p, const Value
   }
 }
 
-// Beside walls a warp needs more registers, which would keep warps away everywhere: there it may have no more than
-// elsewhere where these do, or takes a row at a time.
+// A step waits for memory, so that registers must not keep warps away: so many are wanted on a multiprocessor, as many as
+// there are without anything spilled. Beside walls a warp takes a row at a time where it would need more registers.
 template <typename T, int V, bool ALIGNED>
 SOPS_CONSTEXPR bool few_registers() {
   return ALIGNED && V == 4 && sizeof(T) == 4;
 }
+template <typename T, int V, bool ALIGNED>
+SOPS_CONSTEXPR int wanted_warps() {
+  return few_registers<T, V, ALIGNED>() ? 64 : ALIGNED || sizeof(T) == 4 ? 40 : 32;
+}
 
 template <typename T, int V, int WARPS, int R, bool ALIGNED, bool WALLS, class RULE, typename S = T, typename O = T>
-__global__ void __launch_bounds__(32 * WARPS, WALLS && few_registers<T, V, ALIGNED>() ? 64 / WARPS : 1)
+__global__ void __launch_bounds__(32 * WARPS, wanted_warps<T, V, ALIGNED>() / WARPS)
     sweep_plane(const S* __restrict__ u, O* __restrict__ out, Grid<T, 2> p, Values<T, 2> values,
                 const Values<T, 2>* __restrict__ table) {
   constexpr int ROWS = few_registers<T, V, ALIGNED>() ? R : 1;

@@ -288,7 +288,6 @@ __global__ __launch_bounds__(THREADS* COLUMNS) void columns(const Complex<T>* in
   using Last = typename Choose<MODE == FORWARD, F, B>::type;
   constexpr int N = F::N;
   let_next_begin();
-  ask_for(table, F::Radix::table(F::PASSES));
   const int c = threadIdx.x % COLUMNS, t = threadIdx.x / COLUMNS;
   const index_t tiles = ((index_t)p.columns + COLUMNS - 1) / COLUMNS;
   const index_t plane = (index_t)blockIdx.x / tiles, column = (index_t)blockIdx.x % tiles * COLUMNS + c;
