@@ -336,11 +336,19 @@ def test_cupy_on_a_device(rng, name: str) -> None:
 
 
 @pytest.mark.gpu
-def test_nothing_is_cast_on_a_device() -> None:
+@pytest.mark.parametrize(
+    "planned",
+    [
+        lambda shape: so.plan_spectral_filter(shape, "bfloat16", GAUSSIAN, axes=-1, device="cuda"),
+        lambda shape: so.plan_diffusion_step(shape, "bfloat16", 1.0, 0.1, 1.0, steps=8, device="cuda"),
+    ],
+    ids=["filter", "steps"],
+)
+def test_nothing_is_cast_on_a_device(planned: Any) -> None:
     """A call in 16 bits launches the kernels and nothing else, and allocates no copy of its arrays."""
     torch = pytest.importorskip("torch")
     x = torch.randn(64, 4096, device="cuda", dtype=torch.bfloat16)
-    plan = so.plan_spectral_filter(tuple(x.shape), "bfloat16", GAUSSIAN, axes=-1, device="cuda")
+    plan = planned(tuple(x.shape))
     out = plan(x)
     torch.cuda.synchronize()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA], acc_events=True) as profile:
