@@ -152,13 +152,13 @@ template <typename T, int V, bool ALIGNED>
 SOPS_CONSTEXPR bool few_registers() {
   return ALIGNED && V == 4 && sizeof(T) == 4;
 }
-template <typename T, int V, bool ALIGNED>
+template <typename T, int V, bool ALIGNED, typename S>
 SOPS_CONSTEXPR int wanted_warps() {
-  return few_registers<T, V, ALIGNED>() ? 64 : ALIGNED || sizeof(T) == 4 ? 40 : 32;
+  return few_registers<T, V, ALIGNED>() ? 64 : ALIGNED || sizeof(S) == 4 ? 40 : 32;
 }
 
 template <typename T, int V, int WARPS, int R, bool ALIGNED, bool WALLS, class RULE, typename S = T, typename O = T>
-__global__ void __launch_bounds__(32 * WARPS, wanted_warps<T, V, ALIGNED>() / WARPS)
+__global__ void __launch_bounds__(32 * WARPS, wanted_warps<T, V, ALIGNED, S>() / WARPS)
     sweep_plane(const S* __restrict__ u, O* __restrict__ out, Grid<T, 2> p, Values<T, 2> values,
                 const Values<T, 2>* __restrict__ table) {
   constexpr int ROWS = few_registers<T, V, ALIGNED>() ? R : 1;
