@@ -32,7 +32,7 @@ def folder(tmp_path, monkeypatch: pytest.MonkeyPatch):
 @pytest.fixture
 def cupy(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Stands in for CuPy: records what is compiled, launched and allocated."""
-    log: dict[str, list[Any]] = {"compiled": [], "launched": [], "allocated": [], "modes": [], "allowed": []}
+    log: dict[str, list[Any]] = {"compiled": [], "launched": [], "allocated": [], "modes": []}
 
     class Function:
         max_dynamic_shared_size_bytes = 0
@@ -76,7 +76,6 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         ),
     )
     monkeypatch.setitem(sys.modules, "cupy", fake)
-    fake.cuda.driver = SimpleNamespace(funcSetAttribute=lambda *values: log["allowed"].append(values))
     exchange = SimpleNamespace(cuThreadExchangeStreamCaptureMode=lambda mode: log["modes"].append(mode))
     monkeypatch.setattr(launch.ctypes, "CDLL", lambda name: exchange)
     monkeypatch.setattr(launch.ctypes, "byref", lambda value: value.value)
@@ -170,12 +169,6 @@ def test_crowded_multiprocessors_want_shared_memory(
 ) -> None:
     kernel = Kernel("tiny.cu", "tiny<float>", (1,), (32,), carveout=carveout)
     assert getattr(module.function(kernel, 0, 99), "preferred_shared_memory_carveout", None) == percent
-
-
-@pytest.mark.parametrize(("cluster", "allowed"), [(8, []), (16, [(5, 14, 1)])])
-def test_large_clusters_are_allowed(folder, cupy: SimpleNamespace, cluster: int, allowed: list[Any]) -> None:
-    module.function(Kernel("tiny.cu", "tiny<float>", (16,), (32,), cluster=cluster), 0, 99)
-    assert cupy.log["allowed"] == allowed
 
 
 def test_functions_are_bounded(folder, cupy: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,8 +33,6 @@ class Kernel(Protocol):
     def cooperative(self) -> bool: ...
     @property
     def carveout(self) -> int: ...
-    @property
-    def cluster(self) -> int: ...
 
 
 KERNELS = Path(__file__).parent / "kernels"
@@ -42,8 +40,6 @@ INCLUDE = re.compile(r'^[ \t]*#include "([\w.]+)"[ \t]*$', re.MULTILINE)
 OPTIONS = ("--std=c++17", "--device-as-default-execution-space")
 # A block may use more than this only after its function has been told so.
 STATIC_SHARED_BYTES = 48 * 1024
-# Larger clusters must be allowed: CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED.
-PORTABLE_CLUSTER, ANY_CLUSTER = 8, 14
 # Functions kept; a program uses a handful per operator, shape and dtype.
 CAPACITY = 512
 
@@ -125,8 +121,6 @@ def _compile(kernel: Kernel, shared_limit: int) -> Any:
         found.max_dynamic_shared_size_bytes = shared_limit - found.shared_size_bytes
     if kernel.carveout:
         found.preferred_shared_memory_carveout = kernel.carveout
-    if kernel.cluster > PORTABLE_CLUSTER:
-        cupy.cuda.driver.funcSetAttribute(found.kernel.ptr, ANY_CLUSTER, 1)
     return found
 
 
