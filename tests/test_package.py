@@ -38,7 +38,7 @@ MAY_IMPORT = {
     "_plans": CORE | {"_plans", "boundary"},
     "_reference": {"_reference", "errors"},
     "_plain": {"_plain", "errors"},
-    "_cpu": {"_cpu", "_compiler", "_remap", "errors"},
+    "_cpu": {"_cpu", "_compiler", "_recent", "_remap", "errors"},
     "_cuda": {"_cuda", "_recent", "errors"},
     "fft": {"fft", "_arrays", "_checks", "_threads", "errors"},
 }

@@ -13,6 +13,7 @@ from scipy import fft
 from spectralops._compiler import unavailable
 from spectralops._cpu.blocks import Index, blocks, run
 from spectralops._cpu.vector.choice import filter_refusal, has_passes
+from spectralops._recent import Recent
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral import SpectralFilterPlan
@@ -27,20 +28,17 @@ Array = np.ndarray[Any, Any]
 
 # Plans whose one array is all that the engine needs besides x, by their identity: their hash would take as long as a
 # short transform.
-_plain: dict[int, SpectralFilterPlan] = {}
-PLAIN_KEPT = 512
+_plain: Recent[int, SpectralFilterPlan] = Recent(512)
 
 
 def spectral_filter(plan: SpectralFilterPlan, x: Array, *operands: Array, out: Array, workers: int) -> None:
     """Run the plan on the engine for it."""
-    if _plain.get(id(plan)) is plan and not unavailable():
+    if _plain.get(id(plan)) is not None and not unavailable():
         _vector_filter()(x, operands[0], out, plan.axes, workers)
     elif out.size:
         refuses = _refuses(plan)
         if not refuses and plan.transfer is None and len(operands) == 1 and not plan.conjugate and not plan.padded:
-            if len(_plain) >= PLAIN_KEPT:
-                _plain.clear()
-            _plain[id(plan)] = plan
+            _plain.put(id(plan), plan)
         engine = _by_scipy if refuses else _by_vectors
         engine(plan, x, plan.factors(operands), out, workers)
 
