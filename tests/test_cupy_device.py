@@ -220,12 +220,12 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 
 
 def operand(x: Any, *shape: int, dtype: Any = np.float32) -> Any:
-    return _operand(np if isinstance(x, np.ndarray) else sys.modules["cupy"], shape, dtype)
+    return _operand(np if isinstance(x, np.ndarray) else sys.modules["cupy"], str(x.device), shape, dtype)
 
 
 @functools.cache
-def _operand(xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Made once: a graph may not copy it from the host."""
+def _operand(xp: Any, device: str, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Made once on the current device, which x's is: a graph may not copy it from the host."""
     return xp.asarray(np.random.default_rng(len(shape)).random(shape) / 4, dtype)
 
 
@@ -314,11 +314,13 @@ def test_cupy_arrays_of_the_second_device() -> None:
     if cupy.cuda.runtime.getDeviceCount() < 2:
         pytest.skip("one CUDA device")
     x = field()
-    expected = OPERATORS["filter"](x).get()
+    expected = [call(x).get() for call in OPERATORS.values()]
     with cupy.cuda.Device(1):
         far = field()
         for _ in range(2):
-            assert np.array_equal(OPERATORS["filter"](far).get(), expected)
+            results = [call(far) for call in OPERATORS.values()]
+            assert {result.device.id for result in results} == {1}
+            assert all(np.array_equal(result.get(), right) for result, right in zip(results, expected, strict=True))
     for _ in range(2):
         result = so.diffusion_step(far, 1.0, 0.1, 0.5)
         assert result.device.id == 1
