@@ -185,6 +185,14 @@ def test_large_batches_are_cut_to_the_scratch_memory(host, rng, monkeypatch: pyt
     expected = np.fft.irfft2(np.fft.rfft2(x) * h, s=(7, 8))
     assert np.abs(so.spectral_filter(x, h, backend=BACKEND) - expected).max() < 1e-5
     assert len(host.launched) == 9
+    monkeypatch.undo()
+    # Spectra in 32 bits of fields in 16 (560 bytes), of which 616 bytes are two: cut where that is more than little.
+    for little, launches in ((280 * 5, 3), (0, 9)):
+        monkeypatch.setattr(spectral_filter_program, "LITTLE_BYTES", little)
+        host.launched.clear()
+        assert np.abs(so.spectral_filter(x.astype("float16"), h, backend=BACKEND) - expected).max() < 5e-3
+        assert len(host.launched) == launches
+        spectral_filter._prepared.clear()
 
 
 @on_host
