@@ -7,9 +7,11 @@ import os
 import sys
 import zlib
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
+from libraries import library
 
 from spectralops import _threads
 
@@ -72,6 +74,23 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """Random numbers fixed by the test's id."""
     return np.random.default_rng(zlib.crc32(request.node.nodeid.encode()))
+
+
+@pytest.fixture
+def torch() -> ModuleType:
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture
+def jax() -> ModuleType:
+    library("jax")
+    return pytest.importorskip("jax")
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No compiled kernels: plans choose among what NumPy and SciPy do."""
+    monkeypatch.setenv("SPECTRALOPS_NUMBA", "0")
 
 
 @pytest.fixture

@@ -9,6 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spectralops._arrays import Home
+
+HOMES = {name: Home(name, "cpu") for name in ("numpy", "torch", "jax", "array_api_strict")}
+
 
 @dataclass(frozen=True)
 class Library:

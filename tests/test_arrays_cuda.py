@@ -14,11 +14,6 @@ from spectralops._arrays import ArraySpec, Home, adopt, adopt_out, common_home, 
 DTYPES = ("float16", "float32", "float64", "complex64", "complex128")
 
 
-@pytest.fixture
-def torch() -> Any:
-    return pytest.importorskip("torch")
-
-
 GPU = pytest.mark.gpu
 CUDA = {"cupy": Home("cupy", "cuda:0"), "torch": Home("torch", "cuda:0")}
 

@@ -17,12 +17,6 @@ METHODS = ("direct", "fft", "tiles")
 BACKENDS = ("cpu", "numpy", "reference")
 
 
-@pytest.fixture
-def plain(monkeypatch):
-    """No compiled kernels."""
-    monkeypatch.setenv("SPECTRALOPS_NUMBA", "0")
-
-
 def close(result, expected, rtol=1e-12):
     assert result.shape == expected.shape
     scale = np.abs(expected).max(initial=1e-300)
