@@ -193,8 +193,9 @@ class March:
             u = self.copy(u)
             self.first = False
         u = self._advance(u, n, last, good)
-        if self.nonfinite(u) > self.allowed:
-            self._raise_diverged(good, n, last)
+        count = self.nonfinite(u)
+        if count > self.allowed:
+            self._raise_diverged(good, n, last, count)
         return u
 
     def keep(self, u: Any) -> None:
@@ -240,15 +241,14 @@ class March:
         self.pool.append(self.xp.empty(self.spec.shape, dtype=like.dtype, device=compat.device(like)))
         return self.pool[-1]
 
-    def _raise_diverged(self, good: Any, n: int, last: int) -> None:
-        """Run the block again one step at a time, since only its end is known to be bad."""
-        u = self.copy(good)
-        bad, count = last, 0
+    def _raise_diverged(self, good: Any, n: int, last: int, count: int) -> None:
+        """Run the block again one step at a time, since only its end is known to be bad, with `count` such values."""
+        u, bad = self.copy(good), last
         for k in range(n, last):
             u = self._call(u, k, 1, None)
-            count = self.nonfinite(u)
-            if count > self.allowed:
-                bad = k + 1
+            found = self.nonfinite(u)
+            if found > self.allowed:
+                bad, count = k + 1, found
                 break
         had = f"{self.allowed} as in u0" if self.allowed else "0"
         raise DivergedError(

@@ -134,8 +134,8 @@ def solve(
         Each look reads the state once (and waits for the GPU). None: only at the latter and at the end.
     fuse : bool, optional
         Advance many steps in one call by the step's keyword ``steps``, up to the next event. None: for steps of
-        this package, which are known to give the same bits either way. True: for your own function too, stating that
-        ``step(u, steps=k)`` equals k calls.
+        this package, which are known to give the same bits either way, except that a 16-bit state is rounded at events
+        alone, not at every step. True: for your own function too, stating that ``step(u, steps=k)`` equals k calls.
 
     Returns
     -------

@@ -1,7 +1,8 @@
 r"""Explicit time steps of diffusion and convection on cell-centred grids, in one to three dimensions.
 
 Each call takes `steps` forward Euler steps and equals as many single calls, and NumPy evaluated in the same order,
-bit for bit. Arguments that the three operators share:
+bit for bit; only 16-bit fields, which are rounded once a call, and float32 numbers below 1.2e-38, which count as zero
+on CUDA devices, are exceptions. Arguments that the three operators share:
 
 * `dx` is the cell size, one number or one per stepped axis; `axes` are the stepped axes (default: the only axis of a
   1-d array, otherwise the last two, or as many as `dx` or the velocity has entries), all others are batch.
@@ -15,14 +16,15 @@ bit for bit. Arguments that the three operators share:
   value of a `nu` in host memory); `on_unstable` makes it a warning, or nothing. What depends on the values of other
   arrays is not looked at here: see :func:`spectralops.stable_dt`.
 * float16 and bfloat16 are stored, of u and of coefficients; all steps of a call, and their stages, compute in float32,
-  and only the result is rounded. Integers become float64.
+  and only the result is rounded, so that many steps in one call are more exact than as many calls. Integers become
+  float64.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from spectralops._plans.step_arguments import Options, advection, prepare, run
+from spectralops._plans.step_arguments import Named, Options, advection, prepare, run
 from spectralops._plans.steps import StepPlan
 from spectralops._plans.terms import Diffusion
 from spectralops.boundary import Conditions, Periodic
@@ -127,8 +129,8 @@ def diffusion_step(
     >>> so.diffusion_step([0.0, 0.0, 4.0, 0.0], 1.0, 0.25, 1.0)
     array([0., 1., 2., 1.])
     """
-    options = Options(bc, source, mask, steps, method, on_unstable, axes, backend)
-    return run("diffusion_step", u, dx, dt, (("", Diffusion(nu)),), options, out, workers)
+    options = bc, source, mask, steps, method, on_unstable, axes, backend
+    return run("diffusion_step", _diffusion, u, dx, dt, (nu,), options, out, workers)
 
 
 def plan_diffusion_step(
@@ -161,7 +163,11 @@ def plan_diffusion_step(
     ((8, 8), 2097152)
     """
     options = Options(bc, source, mask, steps, method, on_unstable, axes, backend)
-    return prepare("diffusion_step", shape, dtype, dx, dt, (("", Diffusion(nu)),), options, device)[0]
+    return prepare("diffusion_step", shape, dtype, dx, dt, _diffusion(nu), options, device)[0]
+
+
+def _diffusion(nu: Any) -> Named:
+    return (("", Diffusion(nu)),)
 
 
 def convection_step(
@@ -258,9 +264,8 @@ def convection_step(
     >>> so.convection_step([0.0, 0.0, 4.0, 0.0], 1.0, 1.0, 0.5)
     array([0., 0., 2., 2.])
     """
-    term = advection("convection_step", _given(velocity), scheme, form)
-    options = Options(bc, source, mask, steps, method, on_unstable, axes, backend)
-    return run("convection_step", u, dx, dt, (("", term),), options, out, workers)
+    options = bc, source, mask, steps, method, on_unstable, axes, backend
+    return run("convection_step", _convection, u, dx, dt, (velocity, scheme, form), options, out, workers)
 
 
 def plan_convection_step(
@@ -290,15 +295,15 @@ def plan_convection_step(
     >>> so.plan_convection_step((64,), "float64", 2.0, 0.1, 0.01).stable_dt
     0.05
     """
-    term = advection("convection_step", _given(velocity), scheme, form)
     options = Options(bc, source, mask, steps, method, on_unstable, axes, backend)
-    return prepare("convection_step", shape, dtype, dx, dt, (("", term),), options, device)[0]
+    terms = _convection(velocity, scheme, form)
+    return prepare("convection_step", shape, dtype, dx, dt, terms, options, device)[0]
 
 
-def _given(velocity: Any) -> Any:
+def _convection(velocity: Any, scheme: str, form: str) -> Named:
     if velocity is None:
         raise TypeError("convection_step: velocity is None, but must be a number, an array or a sequence of them")
-    return velocity
+    return (("", advection("convection_step", velocity, scheme, form)),)
 
 
 def diffuse_convect_step(
@@ -399,9 +404,8 @@ def diffuse_convect_step(
     >>> so.diffuse_convect_step([0.0, 1.0, 2.0, 1.0, 0.0], 1.0, 0.25, 1.0, bc=so.Hold())
     array([0.  , 0.75, 1.5 , 1.25, 0.  ])
     """
-    term = advection("diffuse_convect_step", velocity, scheme, form)
-    options = Options(bc, source, mask, steps, method, on_unstable, axes, backend)
-    return run("diffuse_convect_step", u, dx, dt, (("", Diffusion(nu)), ("", term)), options, out, workers)
+    options = bc, source, mask, steps, method, on_unstable, axes, backend
+    return run("diffuse_convect_step", _both, u, dx, dt, (nu, velocity, scheme, form), options, out, workers)
 
 
 def plan_diffuse_convect_step(
@@ -432,6 +436,10 @@ def plan_diffuse_convect_step(
     >>> so.plan_diffuse_convect_step((64,), "float64", 1.0, 0.1, 1.0, velocity=2.0).stable_dt
     0.5
     """
-    term = advection("diffuse_convect_step", velocity, scheme, form)
     options = Options(bc, source, mask, steps, method, on_unstable, axes, backend)
-    return prepare("diffuse_convect_step", shape, dtype, dx, dt, (("", Diffusion(nu)), ("", term)), options, device)[0]
+    terms = _both(nu, velocity, scheme, form)
+    return prepare("diffuse_convect_step", shape, dtype, dx, dt, terms, options, device)[0]
+
+
+def _both(nu: Any, velocity: Any, scheme: str, form: str) -> Named:
+    return (("", Diffusion(nu)), ("", advection("diffuse_convect_step", velocity, scheme, form)))

@@ -142,14 +142,15 @@ def test_integer_coefficients_are_numbers() -> None:
     np.testing.assert_array_equal(so.convection_step(u, np.ones(4, int), 1, 0.5), [0, 0, 2, 2])
 
 
-def test_float16_rounds_once_per_call() -> None:
+@pytest.mark.parametrize("backend", ["cpu", "numpy", "reference"])
+def test_float16_rounds_once_per_call(backend: str) -> None:
     """A change below half a unit in the last place is lost in single steps, but not in one call of many."""
     u = np.ones(64, "float16")
     u[32] = 1.001
     single = u
     for _ in range(64):
-        single = so.diffusion_step(single, 1.0, 0.1, 1.0)
-    fused = so.diffusion_step(u, 1.0, 0.1, 1.0, steps=64)
+        single = so.diffusion_step(single, 1.0, 0.1, 1.0, backend=backend)
+    fused = so.diffusion_step(u, 1.0, 0.1, 1.0, steps=64, backend=backend)
     exact = so.diffusion_step(u.astype("f8"), 1.0, 0.1, 1.0, steps=64).astype("float16")
     assert single[32] == u[32]
     np.testing.assert_array_equal(fused, exact)

@@ -318,6 +318,29 @@ def test_explain(plan, words: list[str]) -> None:
     assert ("face fluxes" in text) == ("face fluxes" in words)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "options", "words"),
+    [
+        ("float32", {}, "the same bits as single steps in NumPy"),
+        ("int32", {}, "the same bits as single steps in NumPy"),
+        ("bfloat16", {}, "the same bits as single steps of float32 in NumPy, rounded to bfloat16 once, at the end"),
+        ("float32", {"backend": "reference"}, "single steps in float64, rounded to float32 once, at the end"),
+        ("float64", {"backend": "reference"}, "single steps in float64"),
+        ("float64", {"device": "cuda"}, "the same bits as single steps in NumPy"),
+        (
+            "float16",
+            {"device": "cuda"},
+            "the same bits as single steps of float32 in NumPy, rounded to float16 once, at the end; "
+            "numbers below 1.2e-38 count as zero on the device",
+        ),
+    ],
+    ids=str,
+)
+def test_explain_says_what_steps_equal(dtype: str, options: dict[str, str], words: str) -> None:
+    text = so.plan_diffusion_step((6, 7), dtype, 1.0, 0.1, 1.0, steps=3, **options).explain()
+    assert f"\nmethod 'stencil': {words}; 'spectral' pays from " in text
+
+
 class TestRecentPlans:
     """Plans are found again by their arguments; what must not be found that way is not."""
 

@@ -185,7 +185,19 @@ class StepPlan:
         pays = spectral_steps.crossover(self.geometry, self.terms)
         stages = self.steps * self.stages
         other = f"cannot be taken, since {reason}" if reason else f"pays from {pays} right-hand sides on, here {stages}"
-        return [f"method 'stencil': the same bits as single steps in NumPy; 'spectral' {other}"]
+        return [f"method 'stencil': {self._exactness()}; 'spectral' {other}"]
+
+    def _exactness(self) -> str:
+        """What the result equals to the bit, in words."""
+        slow = self.backend == "reference"
+        computed = "float64" if slow else self.compute
+        rounded = "" if self.out_dtype == computed else f", rounded to {self.out_dtype} once, at the end"
+        if slow:
+            return f"single steps in {computed}{rounded}"
+        of = f" of {computed}" if rounded else ""
+        tiny = computed == "float32" and self.backend in ("cuda", "cupy")
+        below = "; numbers below 1.2e-38 count as zero on the device" if tiny else ""
+        return f"the same bits as single steps{of} in NumPy{rounded}{below}"
 
     def __call__(self, u: Any, *operands: Any, out: Any = None, workers: int | None = None) -> Any:
         """Run the step on u and the array coefficients, in the order of the operator's arguments."""

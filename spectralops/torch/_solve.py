@@ -57,7 +57,8 @@ def solve(
     recompute_every : int, optional
         Steps in a segment. Left out, the square root of their number, with which the memory is least: about twice as
         many states, with what the operations of one segment keep. A step of this package (``functools.partial`` of
-        one) takes all steps to the next snapshot in one call, which repeats them by itself.
+        one) takes all steps to the next snapshot in one call, which repeats them by itself; a 16-bit state is rounded
+        once a call.
 
     Returns
     -------
