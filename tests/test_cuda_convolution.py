@@ -18,10 +18,12 @@ from test_conformance import poison, run  # noqa: F401, the fixture poisons what
 import spectralops as so
 from spectralops import UnsupportedError, _dispatch
 from spectralops._arrays import ArraySpec
-from spectralops._cuda import convolution, convolution_tiles, launch
+from spectralops._cuda import convolution, convolution_direct, convolution_problem, convolution_tiles, launch
 from spectralops._cuda.convolution_direct import family
 from spectralops._cuda.convolution_problem import mapping, problem
 from spectralops._cuda.convolution_tiles import geometry, radices, table
+from spectralops._cuda.geometry import MULTIPROCESSOR_BYTES, SYSTEM_BYTES
+from spectralops._plans import device_convolution_cost as model
 from spectralops._plans.device_convolution_cost import LINE_LENGTHS, TILE_LENGTHS, DeviceSums
 
 on_host = pytest.mark.skipif(not cuda_on_host.available(), reason="no g++")
@@ -46,6 +48,15 @@ def test_every_length_of_the_cost_model_has_radices(lengths) -> None:
         assert math.prod(order) == n
         assert list(order) == sorted(order)
         assert fewest <= len(order) <= (4 if lengths is LINE_LENGTHS else 2)
+
+
+def test_the_cost_model_knows_the_kernels() -> None:
+    assert model.MOST_AXES == convolution.MOST_AXES
+    assert model.RADICES == convolution_tiles.RADICES
+    assert model.SPACE_BYTES == convolution_problem.SPACE_BYTES
+    assert (model.RESERVED_BYTES, model.MULTIPROCESSOR_BYTES) == (SYSTEM_BYTES, MULTIPROCESSOR_BYTES)
+    limits = convolution_direct.LONGEST, convolution_direct.MOST_TAPS, convolution_direct.MOST_CHANNEL_TAPS
+    assert limits == (model.LONGEST, model.MOST_TAPS, model.MOST_CHANNEL_TAPS)
 
 
 def test_radices_differ_as_little_as_possible() -> None:

@@ -13,6 +13,7 @@ from spectralops._cuda.convolution_pairs import pair_geometry, paired
 from spectralops._cuda.convolution_problem import BIAS, SCALE, SHIFT, arrays, as_they_are, problem
 from spectralops._cuda.convolution_tiles import Geometry, geometry, tiled, tiles_of
 from spectralops._cuda.geometry import (
+    CLUSTER_BYTES,
     itemsize_of,
     kept_on_device,
     namespace,
@@ -34,13 +35,11 @@ if TYPE_CHECKING:
 __all__ = ["algorithm", "convolve", "fft_conv2d", "prepared", "refusal", "shared_bytes"]
 
 MOST_AXES = 3
-# Of a device that is not there: Hopper's.
-SHARED_BYTES = 227 * 1024
 
 
 def shared_bytes() -> int:
-    """Shared memory that a block may have on the current device, or on a usual one where there is none."""
-    return present_shared_bytes(SHARED_BYTES)
+    """Shared memory that a block may have on the current device, or on Hopper where there is none."""
+    return present_shared_bytes(CLUSTER_BYTES)
 
 
 def refusal(plan: AnyPlan) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from spectralops._cuda.convolution_problem import FINISH, KERNEL, OUT, SPACE, TABLES, Problem, X
+from spectralops._cuda.convolution_problem import FINISH, KERNEL, OUT, SPACE, SPACE_BYTES, TABLES, Problem, X
 from spectralops._cuda.geometry import SHARED_BYTES, Lines, column_geometry, row_geometry, words
 from spectralops._cuda.launch import Kernel
 from spectralops._cuda.passes import Passes, passes
@@ -33,8 +33,6 @@ PACKED = np.dtype(
     ]
     + [("fill", np.float64), ("scale", np.float64)]
 )  # fmt: skip
-# Scratch memory of a slice.
-SPACE_BYTES = 768 * 2**20
 # Columns of a block by bytes of a number, 64 bytes, and its threads: many small blocks hide each other's waiting.
 COLUMNS = {4: 8, 8: 4}
 THREADS = (256, 384, 512)

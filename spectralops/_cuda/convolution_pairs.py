@@ -9,15 +9,8 @@ from typing import Any
 import numpy as np
 
 from spectralops._cuda.convolution_problem import Problem
-from spectralops._cuda.convolution_tiles import (
-    MULTIPROCESSOR_BYTES,
-    RADICES,
-    RESERVED_BYTES,
-    Family,
-    Geometry,
-    table,
-    threads_of,
-)
+from spectralops._cuda.convolution_tiles import RADICES, Family, Geometry, table, threads_of
+from spectralops._cuda.geometry import MULTIPROCESSOR_BYTES, SYSTEM_BYTES
 
 __all__ = ["pair_geometry", "paired"]
 
@@ -46,7 +39,7 @@ def pair_geometry(lengths: tuple[int, ...], itemsize: int, shared_bytes: int) ->
     shared = rows * (columns // 2 | 1) * 2 * itemsize
     if shared > shared_bytes:
         return None
-    fitting = max(1, MULTIPROCESSOR_BYTES // (shared + RESERVED_BYTES))
+    fitting = max(1, MULTIPROCESSOR_BYTES // (shared + SYSTEM_BYTES))
     resident = next(count for radix, count in THREADS[itemsize] if orders[1][0] <= radix)
     half = rows * columns // 2
     passes = [(half // r, r) for order in orders for r in order]

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     AnyPlan = Conv2dPlan | ConvolvePlan
 
 __all__ = [
-    "BIAS", "FINISH", "KERNEL", "OUT", "SCALE", "SHIFT", "SPACE", "TABLES", "Problem", "X",
+    "BIAS", "FINISH", "KERNEL", "OUT", "SCALE", "SHIFT", "SPACE", "SPACE_BYTES", "TABLES", "Problem", "X",
     "arrays", "as_they_are", "mapping", "problem",
 ]  # fmt: skip
 
 # Addresses of a program: the arrays, scratch memory, what results are scaled and shifted by, twiddle factors.
 X, KERNEL, OUT, BIAS, SCALE, SHIFT, SPACE, TABLES = range(8)
+# Scratch memory of a slice of the work.
+SPACE_BYTES = 768 * 2**20
 
 FINISH = np.dtype([(name, np.int64) for name in ("bias", "scale", "shift", "channels")])
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from spectralops._cuda.convolution_problem import FINISH, KERNEL, OUT, SPACE, TABLES, Problem, X
+from spectralops._cuda.convolution_problem import FINISH, KERNEL, OUT, SPACE, SPACE_BYTES, TABLES, Problem, X
+from spectralops._cuda.geometry import MULTIPROCESSOR_BYTES, SYSTEM_BYTES
 from spectralops._cuda.launch import Device, Kernel, index_option
 from spectralops._cuda.mixing import MIX, mix_kernel
 from spectralops._cuda.program import Address, Program
@@ -41,11 +42,6 @@ TAPS = np.dtype(
 RADICES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 18)
 # Threads of a multiprocessor that the geometry aims at, by bytes of a number, which take up registers.
 RESIDENT = {4: 1024, 8: 384}
-# Spectra of a slice of the tiles of a convolution over channels.
-SPACE_BYTES = 768 * 2**20
-# What a block takes of shared memory beyond its own.
-RESERVED_BYTES = 1024
-MULTIPROCESSOR_BYTES = 228 * 1024
 
 
 @lru_cache(maxsize=1024)
@@ -109,7 +105,7 @@ def geometry(lengths: tuple[int, ...], itemsize: int) -> Geometry:
     rows, columns = lengths
     orders = radices(rows), radices(columns)
     shared = (rows * (columns | 1) + sum(len(table(order)) for order in orders)) * 2 * itemsize
-    fitting = max(1, MULTIPROCESSOR_BYTES // (shared + RESERVED_BYTES))
+    fitting = max(1, MULTIPROCESSOR_BYTES // (shared + SYSTEM_BYTES))
     passes = [(rows * columns // r, r) for order in orders for r in order]
     threads = threads_of(passes, RESIDENT[itemsize] // fitting)
     return Geometry(orders, threads, max(1, min(fitting, RESIDENT[itemsize] // threads)), 1, shared)
@@ -120,7 +116,7 @@ def _line_geometry(n: int, itemsize: int) -> Geometry:
     pitch = n + n // 16 + 1
     lines = max(1, min(8, 2048 // n))
     shared = lines * pitch * 2 * itemsize
-    fitting = max(1, MULTIPROCESSOR_BYTES // (shared + RESERVED_BYTES))
+    fitting = max(1, MULTIPROCESSOR_BYTES // (shared + SYSTEM_BYTES))
     threads = threads_of([(lines * n // r, r) for r in order], max(128, RESIDENT[itemsize] // fitting))
     return Geometry((order,), threads, 1, lines, shared)
 

@@ -16,8 +16,8 @@ from spectralops._cuda.program import address
 from spectralops.errors import UnsupportedError
 
 __all__ = [
-    "ALL_REGISTERS", "BYTES", "COLUMNS", "FACTOR", "FILTER", "MOST_FACTORS", "PAD", "REALS", "SHARED_BYTES", "STORED",
-    "SYSTEM_BYTES", "Lines",
+    "ALL_REGISTERS", "BYTES", "CLUSTER_BYTES", "COLUMNS", "FACTOR", "FILTER", "MOST_FACTORS", "MULTIPROCESSOR_BYTES",
+    "PAD", "REALS", "SHARED_BYTES", "STORED", "SYSTEM_BYTES", "Lines",
     "column_geometry", "columns_form", "columns_kernel", "itemsize_of", "kept_on_device", "namespace",
     "present_device", "present_shared_bytes", "required", "row_geometry", "rows_kernel", "stored_as", "unfit", "usable",
     "words",
@@ -26,8 +26,12 @@ __all__ = [
 FILE = "spectral.cu"
 # Shared memory that a block may use on every device since compute capability 8.0.
 SHARED_BYTES = 96 * 1024
+# The same on devices that have clusters.
+CLUSTER_BYTES = 227 * 1024
 # Shared memory that the system takes of each block, and registers of a multiprocessor.
 SYSTEM_BYTES, ALL_REGISTERS = 1024, 65536
+# Shared memory of a multiprocessor that has clusters, as much as its largest block.
+MULTIPROCESSOR_BYTES = CLUSTER_BYTES + SYSTEM_BYTES
 # Threads of a block that the geometry aims at, and the most it may have.
 THREADS, MOST_THREADS = 128, 512
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spectralops._cuda.geometry import ALL_REGISTERS, SYSTEM_BYTES
+from spectralops._cuda.geometry import ALL_REGISTERS, CLUSTER_BYTES, MULTIPROCESSOR_BYTES, SYSTEM_BYTES
 from spectralops._cuda.launch import Kernel
 from spectralops._cuda.passes import Passes, by_twos
-from spectralops._cuda.spread import CLUSTER_BYTES
 
 __all__ = ["Image", "image_filter", "image_geometry", "image_kernel"]
 
@@ -105,6 +104,5 @@ def image_kernel(name: str, image: Image, reals: tuple[str, str], count: int, op
 
 def _kernel(image: Image, name: str, count: int, options: tuple[str, ...]) -> Kernel:
     grid, block = (count * image.parts,), (image.threads,)
-    used, whole = image.blocks * (image.shared + SYSTEM_BYTES), CLUSTER_BYTES + SYSTEM_BYTES
-    carveout = min(100, -(-100 * used // whole))
+    carveout = min(100, -(-100 * image.blocks * (image.shared + SYSTEM_BYTES) // MULTIPROCESSOR_BYTES))
     return Kernel(FILE, name, grid, block, image.shared, options, carveout=carveout, cluster=image.parts)

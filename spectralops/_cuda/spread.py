@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from spectralops._cuda.geometry import ALL_REGISTERS, BYTES, SYSTEM_BYTES, Lines
+from spectralops._cuda.geometry import ALL_REGISTERS, BYTES, CLUSTER_BYTES, MULTIPROCESSOR_BYTES, SYSTEM_BYTES, Lines
 from spectralops._cuda.launch import Kernel
 from spectralops._cuda.passes import Passes, passes
 
 __all__ = ["Spread", "columns_in_clusters", "lines_in_clusters", "spread_columns", "spread_lines"]
 
 FILE = "spread.cu"
-# Shared memory that a block may use on devices that have clusters.
-CLUSTER_BYTES = 227 * 1024
 # Columns that one block would read in pieces of fewer bytes, of which half is wasted, are read by clusters. It does not
 # pay for longer pieces: blocks that wait for one another leave multiprocessors idle.
 PIECE_BYTES = 32
@@ -53,7 +51,7 @@ class Spread:
     @property
     def blocks(self) -> int:
         """Blocks of a multiprocessor."""
-        by_memory = (CLUSTER_BYTES + SYSTEM_BYTES) // (self.shared + SYSTEM_BYTES)
+        by_memory = MULTIPROCESSOR_BYTES // (self.shared + SYSTEM_BYTES)
         return max(1, min(by_memory, ALL_REGISTERS // (self.lines.threads * REGISTERS[self.itemsize])))
 
     @property
