@@ -5,7 +5,8 @@
 Every result is compared with float64 before it is timed; a wrong one stops the run. Times are medians of CUDA events,
 the second-level cache flushed between calls, on random data. `floor` is the time in which a device copy moves the bytes
 that must move (`plan.bytes_moved`). `cudnn` is torch's convolution in benchmark mode with float32 arithmetic, `torch` a
-pipeline of its real transforms, `cupy` `fftconvolve`, `tiled` `oaconvolve`. `--methods` times every method that kernels
+pipeline of its real transforms, `cupy` `fftconvolve`, `tiled` `oaconvolve`; `face` is `spectralops.torch`, which leaves
+some layers in 16 bits to cuDNN. `--methods` times every method that kernels
 have beside its predicted time, from which the cost model's constants were fitted.
 """
 
@@ -24,6 +25,7 @@ import torch
 from gpu_timing import copy_bytes_per_us, median_us, relative_error, write
 
 import spectralops as so
+from spectralops import torch as st
 from spectralops._arrays import ArraySpec
 
 TOLERANCE = {"float32": 3e-6, "float16": 2e-3, "bfloat16": 1e-2, "float64": 1e-14}
@@ -72,7 +74,11 @@ class Layer:
         return (slice(0, 1), slice(0, 4)), torch.fft.irfft2(mixed, s=(n, n))[..., : self.size, : self.size]
 
     def peers(self, x: torch.Tensor, w: torch.Tensor) -> dict[str, Callable[[], Any]]:
-        return {"cudnn": lambda: torch.nn.functional.conv2d(x, w, padding="same", groups=self.groups)}
+        options: dict[str, Any] = {"padding": "same", "groups": self.groups}
+        found: dict[str, Callable[[], Any]] = {"cudnn": lambda: torch.nn.functional.conv2d(x, w, **options)}
+        if x.dtype in (torch.float16, torch.bfloat16):
+            found["face"] = lambda: st.fft_conv2d(x, w, **options)
+        return found
 
 
 @dataclass(frozen=True)
@@ -153,6 +159,9 @@ CASES: list[Layer | Signals] = [
     Signals(16, 768, (32768,), (32768,), "wrap", 1600, "float16"),
     Layer(16, 64, 224, 3, True, None),
     Layer(4, 64, 224, 31, True, None, "float64"),
+    *(Layer(16, 64, 224, k, False, None, "bfloat16") for k in (3, 5, 7)),
+    Layer(16, 128, 56, 7, False, None, "float16"),
+    Layer(16, 64, 224, 7, True, None, "bfloat16"),
 ]
 
 
@@ -197,7 +206,7 @@ def methods(case: Layer | Signals) -> str:
 def show(name: str, found: dict[str, Any]) -> None:
     peers = " ".join(
         f"{key} {found[key]:8.1f} ({found[key] / found['us']:.1f}x)"
-        for key in ("cudnn", "torch", "cupy", "tiled")
+        for key in ("cudnn", "face", "torch", "cupy", "tiled")
         if key in found
     )
     goal = found["goal"]

@@ -23,6 +23,7 @@ from spectralops._plans.convolution import (
     surroundings,
 )
 from spectralops._plans.convolution_cost import Cost, choose
+from spectralops._plans.cudnn_cost import cudnn_seconds
 from spectralops._plans.device_convolution_cost import DeviceSums, ring
 from spectralops._plans.epilogue import Epilogue
 from spectralops._plans.memo import by_looks, memoised
@@ -70,7 +71,7 @@ class Conv2dPlan:
     cost : Cost
         The algorithm that runs, its operations and transform lengths.
     seconds : tuple of (str, float)
-        Predicted time of each algorithm.
+        Predicted time of each algorithm, and of cuDNN where `spectralops.torch` may hand tensors to it.
     """
 
     op: str
@@ -108,6 +109,11 @@ class Conv2dPlan:
     def method(self) -> str:
         """The algorithm that runs: ``"direct"``, ``"fft"`` or ``"tiles"``."""
         return self.cost.method
+
+    @property
+    def handed_over(self) -> bool:
+        """Whether cuDNN is predicted to be quicker on tensors of PyTorch, and nothing else was asked for."""
+        return self.requested == "auto" and self.cost.seconds > dict(self.seconds).get("cudnn", math.inf)
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -436,11 +442,13 @@ def _build(
         costs = _compiled_costs(channels, apart, weight.shape[2:], rates)
     elif shared:
         costs = offered(_device_costs(channels, weight.shape[2:], padding, padding_mode, shared), costs, method)
+    out_shape = (*x.shape[:-3], groups * outputs, rows, columns)
+    elsewhere = cudnn_seconds(x, weight, out_shape, groups) if shared and forward is None else None
     return Conv2dPlan(
         op=OP,
         backend=backend,
         operands=operands,
-        out_shape=(*x.shape[:-3], groups * outputs, rows, columns),
+        out_shape=out_shape,
         out_dtype=out_dtype,
         stride=stride,
         dilation=dilation,
@@ -451,7 +459,10 @@ def _build(
         forward=forward,
         requested=method,
         cost=choose(costs, method),
-        seconds=tuple((cost.method, cost.seconds) for cost in costs),
+        seconds=(
+            *((cost.method, cost.seconds) for cost in costs),
+            *(() if elsewhere is None else (("cudnn", elsewhere),)),
+        ),
     )
 
 

@@ -131,6 +131,8 @@ def explain_method(plan: Convolution) -> str:
     size = f", lengths {'x'.join(map(str, lengths))}" if lengths else ""
     why = "asked for" if requested == method else f"chosen by {requested!r}"
     model = ", ".join(f"{name} {1e3 * value:.3g} ms" for name, value in plan.seconds)
+    if "cudnn" in dict(plan.seconds):
+        model += " (cudnn: where spectralops.torch is called and it is quicker)"
     if cost.engine == "cuda":
         how = _dispatch.algorithm(plan)
         meaning = MEANING if cost.packed else DEVICE_MEANING

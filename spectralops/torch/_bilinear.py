@@ -62,6 +62,10 @@ class Family(ABC):
         """B(y, w) and C(x, y) together, not recorded."""
         raise NotImplementedError
 
+    def elsewhere(self, call: Call, plan: Any, a: Tensor, b: Tensor, shape: Sequence[int]) -> Tensor | None:
+        """The map by somebody else, where that is wanted; `plan` is that of the map, of A for C."""
+        return None
+
     def fold(self, call: Call, a: Tensor, b: Tensor, shape: Sequence[int]) -> Tensor:
         """A or B for an `a` with one more leading axis, one for each of its entries."""
         return apply(call, a, b, (a.shape[0], *shape), a.dtype)
@@ -108,8 +112,12 @@ def compute(call: Call, a: Tensor, b: Tensor, shape: Sequence[int], dtype: torch
     plan, home = _found(call, (a.shape, a.dtype), (b.shape, b.dtype), a.device, shape, dtype)
     if a.device != b.device and len(plan.operands) > 1:
         raise TypeError(f"{call.family}: arrays lie on {a.device} and {b.device}, but must lie on one device")
+    family = _families[call.family]
+    found = family.elsewhere(call, plan, a, b, shape)
+    if found is not None:
+        return found
     if call.which == WEIGHT:
-        return _families[call.family].weight(plan, a.detach(), b.detach(), ArraySpec(shape, dtype_name(dtype)))
+        return family.weight(plan, a.detach(), b.detach(), ArraySpec(shape, dtype_name(dtype)))
     result: Tensor = _dispatch.run(plan, (a, b)[: len(plan.operands)], home)
     return result
 

@@ -10,13 +10,23 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from spectralops import _checks, convolution
+from spectralops import _checks, _dispatch, convolution
 from spectralops._arrays import ArraySpec
 from spectralops._plans.conv2d import Conv2dPlan
 from spectralops._plans.convolve import ConvolvePlan
 from spectralops.convolution import Epilogue
 from spectralops.torch._bilinear import FORWARD, Call, Family, apply
-from spectralops.torch._tensors import floating, padded, planned, precision, recorded, straight, tensor
+from spectralops.torch._cudnn import METHOD, asked, convolved, taken_over
+from spectralops.torch._tensors import (
+    floating,
+    looked_up,
+    padded,
+    planned,
+    precision,
+    recorded,
+    straight,
+    tensor,
+)
 
 __all__ = ["convolve", "fft_conv2d"]
 
@@ -40,9 +50,16 @@ class Conv2d(Family):
     def plan(self, x: ArraySpec, w: ArraySpec, y_shape: tuple[int, ...], options: tuple[Any, ...], device: str) -> Any:
         stride, padding, dilation, groups, method = options
         return convolution.plan_fft_conv2d(
-            x.shape, x.dtype, w, stride=stride, padding=padding, dilation=dilation, groups=groups, method=method,
-            device=device,
+            x.shape, x.dtype, w, stride=stride, padding=padding, dilation=dilation, groups=groups,
+            method="auto" if method == METHOD else method, device=device,
         )  # fmt: skip
+
+    def elsewhere(self, call: Call, plan: Conv2dPlan, a: Tensor, b: Tensor, shape: Sequence[int]) -> Tensor | None:
+        """By cuDNN, where it was asked for or is quicker and nobody watches which plans run."""
+        plan = plan.forward or plan
+        if call.options[-1] != METHOD and (not taken_over(plan, a) or _dispatch.observed()):
+            return None
+        return convolved(call.which, plan, a, b, shape)
 
     def weight(self, plan: Conv2dPlan, x: Tensor, y: Tensor, w: ArraySpec) -> Tensor:
         """The batch takes the channels' place: x correlated with the gradients, which lie at the stride."""
@@ -258,8 +275,12 @@ def fft_conv2d(
     x, weight, bias : Tensor
         Images (N, C_in, H, W) or (C_in, H, W), kernels (C_out, C_in / groups, K_h, K_w), and (C_out,). All may require
         grad.
-    stride, padding, dilation, groups, padding_mode, method, epilogue, workers, backend
+    stride, padding, dilation, groups, padding_mode, epilogue, workers, backend
         As for :func:`spectralops.fft_conv2d`; the last two hold where no gradient is recorded.
+    method : {"auto", "direct", "fft", "tiles", "cudnn"}
+        Likewise; ``"cudnn"`` is PyTorch's own convolution on a device, with PyTorch's settings, its gradients included.
+        ``"auto"`` hands float16 and bfloat16 layers to it that it is predicted to compute sooner: small kernels over
+        many channels. Bias and epilogue are then applied to the rounded result.
 
     Returns
     -------
@@ -269,9 +290,9 @@ def fft_conv2d(
     Raises
     ------
     TypeError
-        If an argument is no tensor.
+        If an argument is no tensor, or cuDNN is asked for complex ones.
     ValueError
-        If shapes, channels, groups or options do not fit.
+        If shapes, channels, groups or options do not fit, or cuDNN is asked for elsewhere than on a CUDA device.
 
     References
     ----------
@@ -292,16 +313,20 @@ def fft_conv2d(
     tensors = {"x": x, "weight": weight} | ({} if bias is None else {"bias": bias})
     for name, value in tensors.items():
         tensor(op, name, value)
-    if not recorded(*tensors.values()):
-        if workers is None:
-            options = (stride, padding, dilation, groups, padding_mode, method, epilogue, backend)
-            if (y := straight(_plan_conv2d, tuple(tensors.values()), *options)) is not None:
-                return y
-        result: Tensor = convolution.fft_conv2d(
-            x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups,
-            padding_mode=padding_mode, method=method, epilogue=epilogue, workers=workers, backend=backend,
-        )  # fmt: skip
-        return result
+    if method == METHOD:
+        asked(op, *tensors.values())
+    elif not recorded(*tensors.values()):
+        options = (stride, padding, dilation, groups, padding_mode, method, epilogue, backend)
+        known = looked_up(_plan_conv2d, tuple(tensors.values()), *options) if workers is None else None
+        if known is None:
+            result: Tensor = convolution.fft_conv2d(
+                x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups,
+                padding_mode=padding_mode, method=method, epilogue=epilogue, workers=workers, backend=backend,
+            )  # fmt: skip
+            return result
+        plan, home = known
+        if backend is not None or not taken_over(plan, x) or _dispatch.observed():
+            return _dispatch.run(plan, tuple(tensors.values()), home)
     x, weight = _promoted(x, weight)
     images = x if x.ndim == 4 else x[None]
     strides, dilations = _checks.per_axis(op, "stride", stride, 2), _checks.per_axis(op, "dilation", dilation, 2)
@@ -311,10 +336,12 @@ def fft_conv2d(
     else:
         added = [2 * p for p in _checks.per_axis(op, "padding", 0 if isinstance(padding, str) else padding, 2)]
     zeros: Any = padding if isinstance(padding, str) else tuple(p // 2 for p in added)
+    sides = [(n // 2, n - n // 2) for n in added]
     if padding_mode != "zeros":
         _checks.choice(op, "padding_mode", padding_mode, tuple(PADDING))
-        sides = [(n // 2, n - n // 2) for n in added]
         images, zeros, added = padded(images, (-2, -1), sides, PADDING[padding_mode]), 0, [0, 0]
+    elif method == METHOD and any(n % 2 for n in added):
+        images, zeros, added = functional.pad(images, (*sides[1], *sides[0])), 0, [0, 0]
     rows, columns = ((n + p - k) // s + 1 for n, p, k, s in zip(images.shape[-2:], added, extent, strides, strict=True))
     shape = (images.shape[0], weight.shape[0], rows, columns)
     call = Call(FORWARD, op, (strides, zeros, dilations, groups, method))

@@ -13,8 +13,8 @@ from spectralops import _dispatch
 from spectralops._arrays import ArraySpec, Home, dtype_name
 
 __all__ = [
-    "constant", "fixed", "floating", "own", "padded", "planned", "precision", "recorded", "spec_of", "straight",
-    "tensor", "transformed",
+    "constant", "fixed", "floating", "looked_up", "own", "padded", "planned", "precision", "recorded", "spec_of",
+    "straight", "tensor", "transformed",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -88,7 +88,13 @@ def planned(build: Callable[..., Any]) -> Any:
 
 
 def straight(found: Any, tensors: tuple[Tensor, ...], *options: Any) -> Tensor | None:
-    """Run a plan found by the looks of the tensors alone, with nothing described again; None for what needs more care.
+    """Run a plan found by the looks of the tensors alone, nothing described again; None for what needs more care."""
+    known = looked_up(found, tensors, *options)
+    return None if known is None else _dispatch.run(known[0], tensors, known[1])
+
+
+def looked_up(found: Any, tensors: tuple[Tensor, ...], *options: Any) -> tuple[Any, Home] | None:
+    """The plan and home of tensors by their looks alone; None for what needs more care.
 
     That are fields of integers, sparse tensors and what no plan can be made of: the public function says why.
     """
@@ -102,11 +108,10 @@ def straight(found: Any, tensors: tuple[Tensor, ...], *options: Any) -> Tensor |
     # A tuple of floats is equal to one of integers, but must not find its plan.
     types = tuple([tuple(map(type, option)) for option in options if type(option) is tuple])
     try:
-        plan, home = found(len(tensors), types, *key, *options)
+        known: tuple[Any, Home] = found(len(tensors), types, *key, *options)
     except (TypeError, ValueError, NotImplementedError):
         return None
-    result: Tensor = _dispatch.run(plan, tensors, home)
-    return result
+    return known
 
 
 def own(x: Tensor) -> Tensor:
