@@ -8,6 +8,7 @@ import sys
 import zlib
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,12 +48,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _leave_double_precision_untraced() -> None:
-    """Coverage makes numba half as slow again, and what a kernel of float64 runs to be compiled is that of float32."""
+    """Coverage makes compiling slower, and what a kernel of float64 runs to be compiled is that of float32."""
     from spectralops._cpu.vector import kernels
 
-    compiled = kernels._compile
+    compiled = kernels.optimised
 
-    def untraced(name: str, dtype: str) -> tuple[str, bytes]:
+    def untraced(name: str, dtype: str) -> Any:
         importlib.import_module(f"spectralops._cpu.vector.{kernels.KERNELS[name][0]}")
         trace = sys.gettrace()
         if dtype == "float64":
@@ -62,7 +63,7 @@ def _leave_double_precision_untraced() -> None:
         finally:
             sys.settrace(trace)
 
-    kernels._compile = untraced
+    kernels.optimised = untraced
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

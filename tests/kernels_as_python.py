@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from numba.core.extending import _Intrinsic
 
 from spectralops._cpu.vector import host, kernels
+from spectralops._cpu.vector.emit import Operation
 
 __all__ = ["run_as_python"]
 
@@ -59,10 +59,7 @@ def _operation(patch: pytest.MonkeyPatch, module: Any, name: str, operation: Any
         dtype = next(a.kind for a in arguments if isinstance(a, Pointer) and a.kind != "int64")
         alone = f"{folder}_{name}_alone"
         if alone not in kernels.KERNELS:
-            names = ", ".join(f"a{i}" for i in range(len(arguments)))
-            scope = {name: operation}
-            exec(f"def {alone}({names}):\n    {name}({names})", scope)
-            patch.setattr(module, alone, scope[alone], raising=False)
+            patch.setattr(module, alone, operation, raising=False)
             patch.setitem(kernels.KERNELS, alone, (folder, letters))
         kernels.kernel(alone, dtype)(*(_number(a) for a in arguments))
 
@@ -105,8 +102,8 @@ def run_as_python(patch: pytest.MonkeyPatch, *modules: str) -> list[str]:
         if place in by_address:
             by_address[place](*arguments)
         else:
-            kind = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * (2 + len(arguments)))
-            kind(place)(*kernels._UNUSED, *(_number(a) for a in arguments))
+            kind = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(arguments))
+            kind(place)(*(_number(a) for a in arguments))
 
     replaced = {
         "at": lambda pointer, offset: pointer.cell(offset).value,
@@ -121,6 +118,6 @@ def run_as_python(patch: pytest.MonkeyPatch, *modules: str) -> list[str]:
     patch.setattr(kernels, "address", address_of)
     for name in modules:
         module = importlib.import_module(f"spectralops._cpu.vector.{name}")
-        for key, value in inspect.getmembers(module, lambda value: isinstance(value, _Intrinsic)):
+        for key, value in inspect.getmembers(module, lambda value: isinstance(value, Operation)):
             patch.setattr(module, key, replaced.get(key) or _operation(patch, module, key, value))
     return called

@@ -120,21 +120,10 @@ def assemblies(everything: bool) -> Iterator[tuple[str, Callable[[], str]]]:
 
 def compiled(name: str, dtype: str) -> str:
     """A kernel of the vector engine, compiled as the engine does."""
-    from numba.core import compiler, types
-    from numba.core.registry import cpu_target
+    from spectralops._cpu.vector import kernels
 
-    from spectralops._cpu.vector import chebyshev, kernels
-
-    number = {"float32": types.float32, "float64": types.float64}[dtype]
-    kinds = {"f": types.CPointer(number), "q": types.CPointer(types.int64), "i": types.int64}
-    flags = compiler.Flags()
-    flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
-    flags.error_model, flags.nrt = "numpy", False
-    arguments = tuple(kinds[kind] for kind in kernels.KERNELS[name][1])
-    made = compiler.compile_extra(
-        cpu_target.typing_context, cpu_target.target_context, getattr(chebyshev, name), arguments, types.void, flags, {}
-    )
-    return str(made.library.get_asm_str())
+    machine, module = kernels.optimised(name, dtype)
+    return str(machine.emit_assembly(module))
 
 
 def main() -> int:

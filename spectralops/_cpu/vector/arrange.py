@@ -55,18 +55,19 @@ def arrange(job: Any, transfer: Any, scale: Any, tiles: Any, first: Any, last: A
                 target = base + at(position, column) * 2 * count
                 imag = 0.0
                 if not half or 2 * column <= columns:
-                    real = at(transfer, here + column * column_stride)
+                    own_real = at(transfer, here + column * column_stride)
+                    real = 1.0 * own_real
                     if complex_valued:
-                        imag = at(transfer, here + column * column_stride + 1)
+                        imag = 1.0 * at(transfer, here + column * column_stride + 1)
                     if half and (column == 0 or 2 * column == columns):
                         own = there + column * column_stride
-                        real = (real + at(transfer, own)) * 0.5
+                        real = 0.5 * (own_real + at(transfer, own))
                         if complex_valued:
                             imag = (imag - at(transfer, own + 1)) * 0.5
                 else:
                     mirrored = there + (columns - column) * column_stride
-                    real = at(transfer, mirrored)
+                    real = 1.0 * at(transfer, mirrored)
                     if complex_valued:
-                        imag = -at(transfer, mirrored + 1)
+                        imag = -1.0 * at(transfer, mirrored + 1)
                 write(tiles, target, real * unit)
                 write(tiles, target + count, imag * unit)

@@ -1,4 +1,4 @@
-# llvmlite and numba carry no types that a strict check could use.
+# llvmlite carries no types that a strict check could use.
 # mypy: disable-error-code="no-untyped-call, no-untyped-def"
 """The kernels of diffusion_filter: Chebyshev's recurrence through many levels per pass over memory.
 
@@ -18,7 +18,6 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba.extending import register_jitable
 
 from spectralops._cpu.vector.chebyshev_fields import (
     BASE,
@@ -203,14 +202,12 @@ def _advance(form: str, dims: int, count: int) -> Any:
     return vector_op(advance)
 
 
-@register_jitable
 def _ends(d: Any, row: Any, n: Any, wraps: Any) -> None:
     """Ghosts at both ends of a row."""
     write(d, row - 1, at(d, row + n - 1 if wraps else row))
     write(d, row + n, at(d, row if wraps else row + n - 1))
 
 
-@register_jitable
 def _lower(k: Any, count: Any, wraps: Any) -> Any:
     """The neighbour before: beyond a closed end the cell itself."""
     if k > 0:
@@ -218,7 +215,6 @@ def _lower(k: Any, count: Any, wraps: Any) -> Any:
     return count - 1 if wraps else k
 
 
-@register_jitable
 def _upper(k: Any, count: Any, wraps: Any) -> Any:
     if k < count - 1:
         return k + 1
@@ -233,7 +229,6 @@ def _kernel(form: str, dims: int) -> Any:
     """
     begin, single, several = _begin(form), _advance(form, dims, 1), _advance(form, dims, TOGETHER)
 
-    @register_jitable
     def start(job, u, out, field, table, a, b, grid, first, last):
         slabs, rows, n = at(job, SLABS), at(job, ROWS), at(job, CELLS)
         even = 1 - at(job, STEPS) % 2
@@ -245,7 +240,6 @@ def _kernel(form: str, dims: int) -> Any:
                 begin(a, b, out, u, field, table, row, line, place, n, even)
                 _ends(a, row, n, at(job, WRAPS_CELLS))
 
-    @register_jitable
     def level(job, out, field, f0, f1, f2, table, a, b, grid, t, first, last):
         slabs, rows, n = at(job, SLABS), at(job, ROWS), at(job, CELLS)
         base, slab_pitch, pitch = at(job, BASE), at(job, SLAB_PITCH), at(job, PITCH)

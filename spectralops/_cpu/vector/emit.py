@@ -1,10 +1,9 @@
-# numba and llvmlite carry no types that a strict check could use.
+# llvmlite carries no types that a strict check could use.
 # mypy: disable-error-code="no-untyped-call, no-any-return"
-"""Explicit vectors in numba: operations written over LLVM values become numba intrinsics.
+"""Explicit vectors: operations written over LLVM values.
 
 The vector arithmetic of the engine is written once, in Python, over :class:`Value` objects; running it emits LLVM
-instructions. numba sees one opaque call per operation on pointers and integers, so that type inference, which
-dominates compile time, has next to nothing to infer. The loops around the operations are plain numba code.
+instructions. Kernels call these operations on pointers and integers, in plain loops that :mod:`loops` compiles.
 
 Of the fast-math flags only ``contract`` is used: it lets a product and a sum become one fused multiply-add, which
 rounds once rather than twice and treats NaN, infinities and signed zeros as IEEE 754 says.
@@ -12,22 +11,85 @@ rounds once rather than twice and treats NaN, infinities and signed zeros as IEE
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, types
-from numba.extending import intrinsic
 
 from spectralops._cpu.vector.host import lanes as host_lanes
 
-__all__ = ["Emitter", "Value", "at", "call", "floats", "integers", "lanes", "shift", "vector_op", "write"]
+__all__ = [
+    "INT", "TRUTH", "Emitter", "Operation", "Value", "at", "call", "common", "converted", "external", "floats",
+    "integers", "is_whole", "lanes", "loop", "raw", "shift", "slot", "vector_op", "write",
+]  # fmt: skip
 
 FLAGS = ("contract",)
 INT = ir.IntType(64)
 INT32 = ir.IntType(32)
+TRUTH = ir.IntType(1)
+DOUBLE = ir.DoubleType()
+
+
+def is_whole(kind: Any) -> bool:
+    """Whether a type is one of integers."""
+    return isinstance(kind, ir.IntType)
+
+
+def raw(value: Any) -> Any:
+    """A constant as an LLVM value, an LLVM value as it is."""
+    if isinstance(value, bool):
+        return ir.Constant(TRUTH, int(value))
+    if isinstance(value, int | float):
+        return ir.Constant(INT if isinstance(value, int) else DOUBLE, value)
+    return value
+
+
+def common(a: Any, b: Any, whole: bool = True) -> Any:
+    """The type of both values where they have the same; else integers, if both may stay such, or float64."""
+    a, b = raw(a).type, raw(b).type
+    if a == b and (whole or not is_whole(a)):
+        return a
+    return INT if whole and is_whole(a) and is_whole(b) else DOUBLE
+
+
+def converted(builder: Any, value: Any, kind: Any) -> Any:
+    """A number as one of another type, a constant as an LLVM value."""
+    value = raw(value)
+    if value.type == kind:
+        return value
+    if is_whole(value.type):
+        wide = builder.zext(value, INT) if value.type == TRUTH else value
+        return wide if kind == INT else builder.sitofp(wide, kind)
+    return builder.fpext(value, kind) if kind == DOUBLE else builder.fptrunc(value, kind)
+
+
+def slot(builder: Any, kind: Any, size: int | None = None) -> Any:
+    """Memory for as long as the function runs."""
+    with builder.goto_entry_block():
+        return builder.alloca(kind, size=size)
+
+
+def external(builder: Any, kind: Any, name: str) -> Any:
+    """A function of LLVM's own."""
+    return builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+
+
+@contextmanager
+def loop(builder: Any, start: Any, stop: Any, step: Any, down: bool = False) -> Iterator[Any]:
+    """The body of a loop over range(start, stop, step), given the index; `down`, if the step is negative."""
+    before, test, body, end = builder.block, *(builder.append_basic_block() for _ in range(3))
+    builder.branch(test)
+    builder.position_at_end(test)
+    index = builder.phi(INT)
+    builder.cbranch(builder.icmp_signed(">" if down else "<", index, stop), body, end)
+    builder.position_at_end(body)
+    yield index
+    index.add_incoming(start, before)
+    index.add_incoming(builder.add(index, step), builder.block)
+    builder.branch(test)
+    builder.position_at_end(end)
 
 
 class Value:
@@ -113,8 +175,7 @@ class Emitter:
     def _masked(self, name: str, result: Any, arguments: list[Any]) -> Any:
         kind = ir.FunctionType(result, [argument.type for argument in arguments])
         suffix = f"v{self.lanes}f{8 * self.bytes}.p0"
-        function = cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.masked.{name}.{suffix}")
-        return self.builder.call(function, arguments)
+        return self.builder.call(external(self.builder, kind, f"llvm.masked.{name}.{suffix}"), arguments)
 
     def load_part(self, pointer: Value, offset: Any, count: Value) -> Value:
         """The first `count` lanes from memory, zeros in the others; nothing beyond them is read."""
@@ -189,7 +250,7 @@ class Emitter:
     def loop(self, start: Any, stop: Any, step: Any = 1) -> Iterator[Value]:
         """The body of a loop over range(start, stop, step)."""
         first, last, by = (v.ir if isinstance(v, Value) else ir.Constant(INT, v) for v in (start, stop, step))
-        with cgutils.for_range_slice(self.builder, first, last, by) as (index, _):
+        with loop(self.builder, first, last, by) as index:
             yield self.value(index)
 
     def less(self, a: Value, b: Any) -> Value:
@@ -222,123 +283,89 @@ class Emitter:
                 no()
 
 
-def _is_pointer(kind: Any) -> bool:
-    return isinstance(kind, types.CPointer)
+class Operation:
+    """What kernels call and LLVM instructions are written for; in Python's own hands it does nothing."""
+
+    def __init__(self, emit: Callable[..., Any]) -> None:
+        self._emit = emit
+
+    def __call__(self, *arguments: Any) -> Any:
+        raise NotImplementedError("operations are compiled")
+
+    def emit(self, builder: Any, *arguments: Any) -> Any:
+        """Write the instructions: arguments are constants, LLVM values or tuples of them."""
+        return self._emit(builder, *(_declared(builder, argument) for argument in arguments))
 
 
-def _declared(kind: Any) -> Any:
-    return kind if _is_pointer(kind) else types.int64
-
-
-def operation(definition: Callable[..., Any]) -> Any:
-    """The `intrinsic` of numba, of which nothing is known to a type checker."""
-    return intrinsic(definition)
+def _declared(builder: Any, argument: Any) -> Any:
+    """What is no pointer and no number is a 64-bit integer."""
+    if isinstance(argument, tuple):
+        return tuple(_declared(builder, each) for each in argument)
+    value = raw(argument)
+    return builder.zext(value, INT) if value.type == TRUTH else value
 
 
 def vector_op(function: Callable[..., None]) -> Any:
-    """A numba intrinsic from ``function(emitter, *values)``, which emits its code.
+    """An operation from ``function(emitter, *values)``, which emits its code.
 
-    Arguments are pointers and integers; the first float pointer among them gives the element type.
+    Arguments are pointers and integers; the first pointer to numbers among them gives the element type.
     """
-    names = list(inspect.signature(function).parameters)[1:]
 
-    def typed(typingctx: Any, *kinds: Any) -> Any:
-        float_type = next(kind.dtype for kind in kinds if _is_pointer(kind) and isinstance(kind.dtype, types.Float))
+    def emit(builder: Any, *arguments: Any) -> None:
+        pointed = (each.type.pointee for each in arguments if isinstance(each.type, ir.PointerType))
+        element = next(kind for kind in pointed if not is_whole(kind))
+        count = host_lanes("float32" if isinstance(element, ir.FloatType) else "float64")
+        function(Emitter(builder, element, count), *(Value(builder, argument) for argument in arguments))
 
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            emitter = Emitter(builder, context.get_value_type(float_type), host_lanes(str(float_type)))
-            function(emitter, *(Value(builder, argument) for argument in arguments))
-            return context.get_dummy_value()
+    return Operation(emit)
 
-        return types.void(*(_declared(kind) for kind in kinds)), generate
 
-    typed.__name__ = function.__name__
-    typed.__doc__ = function.__doc__
-    # numba binds arguments by the signature of the definition.
-    positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    typed.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter(name, positional) for name in ("typingctx", *names)]
-    )
-    return operation(typed)
+def operation(emit: Callable[..., Any]) -> Any:
+    """The operation of this name, of which nothing more is known to a type checker."""
+    return wraps(emit)(Operation(emit))
 
 
 @operation
-def lanes(typingctx: Any, pointer: Any) -> Any:
+def lanes(builder: Any, pointer: Any) -> Any:
     """Lanes of the vectors of this element type, a constant in compiled code."""
-    count = host_lanes(str(pointer.dtype))
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return ir.Constant(INT, count)
-
-    return types.int64(pointer), generate
+    return host_lanes("float32" if isinstance(pointer.type.pointee, ir.FloatType) else "float64")
 
 
 @operation
-def at(typingctx: Any, pointer: Any, offset: Any) -> Any:
+def at(builder: Any, pointer: Any, offset: Any) -> Any:
     """Read pointer[offset]."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.load(builder.gep(arguments[0], [arguments[1]], inbounds=True))
-
-    return pointer.dtype(pointer, types.int64), generate
+    return builder.load(builder.gep(pointer, [offset], inbounds=True))
 
 
 @operation
-def write(typingctx: Any, pointer: Any, offset: Any, number: Any) -> Any:
+def write(builder: Any, pointer: Any, offset: Any, number: Any) -> None:
     """Set pointer[offset] to a number."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        builder.store(arguments[2], builder.gep(arguments[0], [arguments[1]], inbounds=True))
-        return context.get_dummy_value()
-
-    return types.void(pointer, types.int64, pointer.dtype), generate
+    builder.store(converted(builder, number, pointer.type.pointee), builder.gep(pointer, [offset], inbounds=True))
 
 
 @operation
-def shift(typingctx: Any, pointer: Any, offset: Any) -> Any:
+def shift(builder: Any, pointer: Any, offset: Any) -> Any:
     """The pointer, so many elements further."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.gep(arguments[0], [arguments[1]], inbounds=True)
-
-    return pointer(pointer, types.int64), generate
+    return builder.gep(pointer, [offset], inbounds=True)
 
 
 @operation
-def floats(typingctx: Any, address: Any, like: Any) -> Any:
+def floats(builder: Any, address: Any, like: Any) -> Any:
     """The address as a pointer to numbers of the type that `like` points to."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(like))
-
-    return like(types.int64, like), generate
+    return builder.inttoptr(address, like.type)
 
 
 @operation
-def integers(typingctx: Any, address: Any) -> Any:
+def integers(builder: Any, address: Any) -> Any:
     """The address as a pointer to 64-bit integers."""
-    kind = types.CPointer(types.int64)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(kind))
-
-    return kind(types.int64), generate
+    return builder.inttoptr(address, INT.as_pointer())
 
 
 @operation
-def call(typingctx: Any, address: Any, arguments: Any) -> Any:
+def call(builder: Any, address: Any, arguments: Any) -> None:
     """Call another compiled kernel through its address, with a tuple of its arguments.
 
     A kernel is compiled once and called by many, so that the transform's code is not compiled into each of them.
     """
-    declared = types.Tuple([_declared(kind) for kind in arguments.types])
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        parts = [builder.extract_value(values[1], i) for i in range(len(declared.types))]
-        # numba's convention: first where to put the result (a null) and the exception (never).
-        ignored = cgutils.alloca_once(builder, INT)
-        kind = ir.FunctionType(INT32, [ignored.type, ignored.type, *(part.type for part in parts)])
-        builder.call(builder.inttoptr(values[0], kind.as_pointer()), [ignored, ignored, *parts])
-        return context.get_dummy_value()
-
-    return types.void(types.int64, declared), generate
+    kind = ir.FunctionType(ir.VoidType(), [argument.type for argument in arguments])
+    builder.call(builder.inttoptr(address, kind.as_pointer()), list(arguments))

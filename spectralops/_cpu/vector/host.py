@@ -1,4 +1,4 @@
-# numba and llvmlite carry no types that a strict check could use.
+# llvmlite carries no types that a strict check could use.
 # mypy: disable-error-code="no-any-return"
 """What the host CPU offers: the width of its vectors, and its name for the cache of compiled kernels."""
 

@@ -1,10 +1,10 @@
-# numba and llvmlite carry no types that a strict check could use.
-# mypy: disable-error-code="no-untyped-call, misc, assignment"
+# llvmlite carries no types that a strict check could use.
+# mypy: disable-error-code="no-untyped-call"
 """The compiled kernels: by name and dtype, from this process, from the cache on disk, or compiled now.
 
-A kernel is a numba-compiled function on addresses and integers, called through ctypes, which releases the GIL. numba
-is loaded only to compile: a kernel found in the cache needs nothing but llvmlite. Object code is cached in the user's
-cache directory under a digest of everything it depends on: this package's sources, the compiler's versions, the CPU and
+A kernel is a compiled function of addresses and integers, called through ctypes, which releases the GIL. What compiles
+(:mod:`loops`, :mod:`emit`) is loaded only for kernels that the cache does not have. Object code is cached in the user's
+cache directory under a digest of everything it depends on: this package's sources, the compiler's version, the CPU and
 the vector width. Where no directory is writable, each process compiles its own.
 """
 
@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ import llvmlite.binding as llvm
 from spectralops import _remap
 from spectralops._cpu.vector import host
 
-__all__ = ["KERNELS", "address", "cache_directory", "compiled", "kernel", "warm_up"]
+__all__ = ["KERNELS", "address", "cache_directory", "compiled", "kernel", "optimised", "warm_up"]
 
 # Module and arguments of each kernel: f pointer to numbers of its dtype, q pointer to 64-bit integers, i integer.
 KERNELS: dict[str, tuple[str, str]] = {
@@ -92,9 +92,6 @@ KERNELS: dict[str, tuple[str, str]] = {
 
 _lock = threading.RLock()
 _loaded: dict[tuple[str, str], tuple[int, Callable[..., int]]] = {}
-# numba's convention: a kernel takes first where to put its result (it stores a null there) and its exception (never).
-_ignored = (ctypes.c_int64 * 2)()
-_UNUSED = (ctypes.addressof(_ignored), ctypes.addressof(_ignored) + 8)
 _engines: list[Any] = []  # own the machine code; kernels live as long as the process
 
 
@@ -132,98 +129,44 @@ def _get(name: str, dtype: str) -> tuple[int, Callable[..., int]]:
 
 
 def _load(name: str, dtype: str) -> tuple[int, Callable[..., int]]:
-    stored = _from_disk(name, dtype)
-    if stored is None:
-        stored = _compile(name, dtype)
-        _to_disk(name, dtype, stored)
-    symbol, code = stored
+    code = _from_disk(name, dtype)
+    if code is None:
+        machine, module = optimised(name, dtype)
+        code = bytes(machine.emit_object(module))
+        _to_disk(name, dtype, code)
     host.initialise()
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    start = engine.get_function_address(symbol)
+    start = engine.get_function_address(name)
     _engines.append(engine)
-    function = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * (2 + len(KERNELS[name][1])))(start)
-    return start, partial(function, *_UNUSED)
+    return start, ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(KERNELS[name][1]))(start)
 
 
-def _compile(name: str, dtype: str) -> tuple[str, bytes]:
-    """Symbol and object code of one kernel; numba is imported here and nowhere else."""
-    from numba.core import codegen, compiler, typed_passes, types, untyped_passes
-    from numba.core.compiler_lock import global_compiler_lock
-    from numba.core.compiler_machinery import PassManager
-    from numba.core.registry import cpu_target
+def optimised(name: str, dtype: str) -> tuple[llvm.TargetMachine, llvm.ModuleRef]:
+    """LLVM's module of one kernel and the machine that it is for."""
+    from llvmlite import ir
 
-    class Library(codegen.JITCodeLibrary):
-        """Code as it was lowered: numba would optimise it three times, for loops that are none of the kernels'."""
+    from spectralops._cpu.vector.loops import module_of
 
-        def _optimize_functions(self, module: Any) -> None:
-            module.data_layout = self._codegen._data_layout
-
-        def _optimize_final_module(self) -> None:
-            pass
-
-        def _finalize_final_module(self) -> None:
-            self._finalized = True
-
-    class Pipeline(compiler.CompilerBase):
-        """What loops over integers and pointers need: neither closures nor overloads nor array expressions."""
-
-        def define_pipelines(self) -> list[Any]:
-            passes = PassManager("kernel")
-            for module, names in (
-                (untyped_passes, ("TranslateByteCode", "FixupArgs", "IRProcessing", "ReconstructSSA")),
-                (typed_passes, ("NopythonTypeInference", "PreLowerStripPhis", "IRLegalization", "NativeLowering")),
-                (typed_passes, ("NoPythonBackend",)),
-            ):
-                for each in names:
-                    passes.add_pass(getattr(module, each), each)
-            passes.finalize()
-            return [passes]
-
-    module, arguments = KERNELS[name]
-    number = {"float32": types.float32, "float64": types.float64}[dtype]
-    kinds = {"f": types.CPointer(number), "q": types.CPointer(types.int64), "i": types.int64}
-    function = getattr(importlib.import_module(f"spectralops._cpu.vector.{module}"), name)
-    flags = compiler.Flags()
-    flags.no_compile = True
-    flags.no_cpython_wrapper = True
-    flags.no_cfunc_wrapper = True
-    flags.error_model = "numpy"
-    flags.nrt = False
-    with global_compiler_lock:
-        library = Library(cpu_target.target_context.codegen(), name)
-        library.enable_object_caching()
-        result = compiler.compile_extra(
-            cpu_target.typing_context,
-            cpu_target.target_context,
-            function,
-            tuple(kinds[kind] for kind in arguments),
-            types.void,
-            flags,
-            {},
-            library,
-            Pipeline,
-        )
-        library.finalize()
-        text = library.get_llvm_str()
-    return result.fndesc.llvm_func_name, _object_code(text)
-
-
-def _object_code(text: str) -> bytes:
-    """Machine code of an LLVM module for this CPU."""
     host.initialise()
-    name, features = host.cpu()
+    cpu, features = host.cpu()
     target = llvm.Target.from_triple(llvm.get_process_triple())
-    machine = target.create_target_machine(cpu=name, features=features, opt=3, jit=True)
-    module = llvm.parse_assembly(text)
+    machine = target.create_target_machine(cpu=cpu, features=features, opt=3, jit=True)
+    module, arguments = KERNELS[name]
+    function = getattr(importlib.import_module(f"spectralops._cpu.vector.{module}"), name)
+    number = {"float32": ir.FloatType(), "float64": ir.DoubleType()}[dtype]
+    kinds = {"f": number.as_pointer(), "q": ir.IntType(64).as_pointer(), "i": ir.IntType(64)}
+    written = module_of(name, function, [kinds[kind] for kind in arguments])
+    written.triple, written.data_layout = llvm.get_process_triple(), str(machine.target_data)
+    parsed = llvm.parse_assembly(str(written))
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     # What is to be vectors is written as vectors.
     options.loop_vectorization = options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
-    return bytes(machine.emit_object(module))
+    builder.getModulePassManager().run(parsed, builder)
+    return machine, parsed
 
 
 @lru_cache(maxsize=1)
@@ -232,7 +175,7 @@ def _build() -> str:
     digest = hashlib.sha256()
     for path in (*sorted(Path(__file__).parent.glob("*.py")), Path(_remap.__file__)):
         digest.update(path.read_bytes())
-    facts = (version("numba"), version("llvmlite"), llvm.get_process_triple(), *host.cpu(), host.vector_bytes())
+    facts = (version("llvmlite"), llvm.get_process_triple(), *host.cpu(), host.vector_bytes())
     digest.update(repr(facts).encode())
     return digest.hexdigest()[:20]
 
@@ -278,7 +221,7 @@ def _file(directory: Path, name: str, dtype: str) -> Path:
     return directory / f"{name}-{dtype}.kernel"
 
 
-def _from_disk(name: str, dtype: str) -> tuple[str, bytes] | None:
+def _from_disk(name: str, dtype: str) -> bytes | None:
     directory = cache_directory()
     if directory is None:
         return None
@@ -286,21 +229,18 @@ def _from_disk(name: str, dtype: str) -> tuple[str, bytes] | None:
         stored = _file(directory, name, dtype).read_bytes()
     except OSError:
         return None
-    digest, symbol, code = stored[:32], *stored[32:].partition(b"\n")[::2]
-    if hashlib.sha256(stored[32:]).digest() != digest:
-        return None
-    return symbol.decode(), code
+    digest, code = stored[:32], stored[32:]
+    return code if hashlib.sha256(code).digest() == digest else None
 
 
-def _to_disk(name: str, dtype: str, stored: tuple[str, bytes]) -> None:
+def _to_disk(name: str, dtype: str, code: bytes) -> None:
     """Write beside the target and rename: other processes see the whole file or none."""
     directory = cache_directory()
     if directory is None:
         return
-    content = stored[0].encode() + b"\n" + stored[1]
     try:
         with tempfile.NamedTemporaryFile(dir=directory, delete=False) as file:
-            file.write(hashlib.sha256(content).digest() + content)
+            file.write(hashlib.sha256(code).digest() + code)
         Path(file.name).replace(_file(directory, name, dtype))
     except OSError:
         return  # a full disk costs the next process a compilation, nothing else

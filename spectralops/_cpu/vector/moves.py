@@ -1,12 +1,10 @@
-# numba and llvmlite carry no types that a strict check could use.
+# llvmlite carries no types that a strict check could use.
 # mypy: disable-error-code="no-untyped-call"
 """Rows of numbers in and out: windows padded with zeros, crops, strides; vectors that a loop adds to."""
 
 from __future__ import annotations
 
-from numba.core import cgutils
-
-from spectralops._cpu.vector.emit import Emitter, Value, vector_op
+from spectralops._cpu.vector.emit import Emitter, Value, slot, vector_op
 
 __all__ = ["Totals", "equal", "fill_row", "move_row", "put_number", "smaller", "take_number", "zero_row"]
 
@@ -16,9 +14,9 @@ class Totals:
 
     def __init__(self, e: Emitter, count: int) -> None:
         self.e = e
-        self.slots = [cgutils.alloca_once(e.builder, e.vector) for _ in range(count)]
-        for slot in self.slots:
-            e.builder.store(e.zero().ir, slot)
+        self.slots = [slot(e.builder, e.vector) for _ in range(count)]
+        for place in self.slots:
+            e.builder.store(e.zero().ir, place)
 
     def get(self, i: int) -> Value:
         return self.e.value(self.e.builder.load(self.slots[i]))

@@ -1,4 +1,4 @@
-# numba and llvmlite carry no types that a strict check could use.
+# llvmlite carries no types that a strict check could use.
 # mypy: disable-error-code="no-untyped-call"
 """Products of real matrices in registers: what truncated Fourier transforms are, where few modes are kept."""
 
@@ -7,9 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils
 
-from spectralops._cpu.vector.emit import Emitter, Value, vector_op
+from spectralops._cpu.vector.emit import Emitter, Value, external, vector_op
 from spectralops._cpu.vector.moves import Totals
 
 __all__ = ["add_rows", "by_count", "prefetch", "product", "shared_out"]
@@ -25,7 +24,7 @@ def prefetch(e: Emitter, array: Value, place: Value, write: bool = False) -> Non
     address = e.builder.bitcast(e.builder.gep(array.ir, [place.ir]), byte)
     int32 = ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [byte, int32, int32, int32])
-    function = cgutils.get_or_insert_function(e.builder.module, kind, "llvm.prefetch.p0")
+    function = external(e.builder, kind, "llvm.prefetch.p0")
     e.builder.call(function, [address, *(ir.Constant(int32, number) for number in (int(write), 3, 1))])
 
 

@@ -1,4 +1,4 @@
-# numba and llvmlite carry no types that a strict check could use.
+# llvmlite carries no types that a strict check could use.
 # mypy: disable-error-code="no-untyped-call"
 """Blocks of direct sums: four outputs times two vectors, kept in registers while taps go by.
 
@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba.core import cgutils
-
-from spectralops._cpu.vector.emit import Emitter, Value, vector_op
+from spectralops._cpu.vector.emit import Emitter, Value, slot, vector_op
 from spectralops._cpu.vector.moves import Totals, equal, put_number, smaller, take_number
 from spectralops._cpu.vector.products import prefetch
 from spectralops._cpu.vector.sum_fields import OUTPUTS, TALL, VECTORS
@@ -30,7 +28,7 @@ class Block:
     def __init__(self, e: Emitter) -> None:
         self.e = e
         self.totals = Totals(e, OUTPUTS * VECTORS)
-        self.room = cgutils.alloca_once(e.builder, e.element, size=VECTORS * e.lanes)
+        self.room = slot(e.builder, e.element, VECTORS * e.lanes)
 
     def add(self, output: int, vector: int, product: Value) -> None:
         slot = output * VECTORS + vector

@@ -1,4 +1,4 @@
-# numba and llvmlite carry no types that a strict check could use.
+# llvmlite carries no types that a strict check could use.
 # mypy: disable-error-code="no-untyped-call"
 """The vector operations of the sweeps: :mod:`spectralops._remap` on rows of faces and cells."""
 

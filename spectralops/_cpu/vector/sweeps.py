@@ -1,4 +1,4 @@
-# numba and llvmlite carry no types that a strict check could use.
+# llvmlite carries no types that a strict check could use.
 # mypy: disable-error-code="no-untyped-call, no-untyped-def"
 """The kernels of tracer transport on grids of rows: one sweep along rows or across them, by :mod:`spectralops._remap`.
 
@@ -9,8 +9,6 @@ near a pole set no limit. Across rows it must not.
 from __future__ import annotations
 
 import math
-
-from numba.extending import register_jitable
 
 from spectralops import _remap
 from spectralops._cpu.vector.emit import at, shift, write
@@ -42,10 +40,9 @@ RING = 4
 # Rows of scratch memory: constants, copies or ghosts, and what is kept.
 ROWS_OF_SCRATCH = 7 + RING * KINDS
 
-mean_ahead, mean_behind = register_jitable(_remap.mean_ahead), register_jitable(_remap.mean_behind)
+mean_ahead, mean_behind = _remap.mean_ahead, _remap.mean_behind
 
 
-@register_jitable
 def _padded(target, source, n, wraps, beyond):
     """Copy a row between ghosts: round the circle, or `beyond` times its ends."""
     for i in range(n):
@@ -59,7 +56,6 @@ def _padded(target, source, n, wraps, beyond):
             write(target, GHOSTS + n + k, beyond * at(source, n - 1))
 
 
-@register_jitable
 def _walks(flux, mass, n):
     """Whether some flux exceeds the mass of its donor; pointers to the first face and the cell below it."""
     found = 0
@@ -70,7 +66,6 @@ def _walks(flux, mass, n):
     return found
 
 
-@register_jitable
 def _walk(kept, pitch, flux, q, mass, openings, n, wraps):
     """What the faces of a padded row pass on if fluxes may take whole cells."""
     for i in range(n):
@@ -100,7 +95,7 @@ def _walk(kept, pitch, flux, q, mass, openings, n, wraps):
         else:
             other, more = at(q, here - 1), -(rest * (mean_behind(low, high, own, part) - own))
         size = abs(f)
-        mean = first
+        mean = 1.0 * first
         if size > 0:
             mean = first + (taken + rest * (own - first)) / size
         write(kept, DONOR * pitch + face, mean)
@@ -109,7 +104,6 @@ def _walk(kept, pitch, flux, q, mass, openings, n, wraps):
         write(kept, ANTI * pitch + face, more)
 
 
-@register_jitable
 def _extremes(wide, q, n):
     """The least and the greatest of a row."""
     low, high = at(q, 0), at(q, 0)
@@ -213,7 +207,6 @@ def sweep_rows(job, q, mass, flux, openings, low, high, scratch):
         )
 
 
-@register_jitable
 def _row(q, ghosts, rows, n, j):
     """A row of means, beyond the first and the last one a ghost."""
     if j < 0:
@@ -223,7 +216,6 @@ def _row(q, ghosts, rows, n, j):
     return shift(q, j * n)
 
 
-@register_jitable
 def _ghosts(ghosts, q, rows, n, turn, skip, over):
     """Two rows beyond each end: across the pole, whose row is skipped, or the end itself."""
     for k in range(2):
@@ -236,13 +228,11 @@ def _ghosts(ghosts, q, rows, n, turn, skip, over):
             write(ghosts, (2 + k) * n + i, at(q, above * n + from_))
 
 
-@register_jitable
 def _part(room, amount):
     """How much of the amount fits into the room, at most all."""
     return room / amount if amount > room else 1.0
 
 
-@register_jitable
 def _cap(kept, face, pitch, q, flux, sign, limiter, n):
     """A pole is one cell: the step and the bounds of the sum of its sectors.
 
@@ -272,7 +262,6 @@ def _cap(kept, face, pitch, q, flux, sign, limiter, n):
     write(kept, HIGH * pitch + n, high)
 
 
-@register_jitable
 def _mean(q, kept, pitch, limiter, n):
     """Give all sectors of a pole their mean."""
     total = 0.0 * at(q, 0)
@@ -286,7 +275,6 @@ def _mean(q, kept, pitch, limiter, n):
         write(q, i, mean)
 
 
-@register_jitable
 def _shut(face, pitch, q, n):
     """An end passes nothing on."""
     for i in range(n):

@@ -241,9 +241,9 @@ def filter_tiles(job: Any, source: Any, weights: Any, target: Any, memory: Any, 
                 call(at(job, TILE_IN), (job, begin, place, group, down, beside, inputs - channel))
         for column in range(at(job, COLUMNS) // 2 + 1):
             for row in range(rows):
-                place = column * stride + row * 2 * width
+                mode = column * stride + row * 2 * width
                 matrix = shift(weights, (column * rows + row) * factors)
-                mix_frequency(shift(x, place), matrix, shift(y, place), inputs, outputs, count, block)
+                mix_frequency(shift(x, mode), matrix, shift(y, mode), inputs, outputs, count, block)
         for t in range(count):
             number = start + t
             there = shift(target, at(items, number // tiles * ITEM_FIELDS + ITEM_TARGET))
