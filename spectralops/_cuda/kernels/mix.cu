@@ -74,13 +74,6 @@ __global__ __launch_bounds__(32 * WARPS_BATCH* WARPS_OUT) void mix(const Complex
   if constexpr (EARLY) {
 #pragma unroll
     for (int s = 0; s < STAGES - 1; ++s) fetch(s, false, true);
-    constexpr int LINE = 128 / (int)sizeof(Complex<T>);
-    const bool few = roomy();
-#pragma unroll
-    for (int m = 0; m < MINE; ++m) {
-      if (!few || sampled[m] || b0 > 0 || part % LINE > 0) continue;
-      for (index_t i = (STAGES - 1) * CHUNK; i < in; ++i) ask_for_line(from[m] + i * step[m]);
-    }
   }
   x = after_previous(x);
 #pragma unroll
