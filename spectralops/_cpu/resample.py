@@ -9,7 +9,6 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import fft
 
 from spectralops._cpu.blocks import Index, blocks, run
 from spectralops._cpu.vector.choice import transform_refusal
@@ -60,7 +59,7 @@ def _resampled(plan: FourierResamplePlan, x: Array) -> Array:
     return spectrum
 
 
-LIBRARY: dict[str, Any] = {"forward": fft.fft, "inverse": fft.ifft, "from_real": fft.rfft, "to_real": fft.irfft}
+LIBRARY = {"forward": "fft", "inverse": "ifft", "from_real": "rfft", "to_real": "irfft"}
 
 
 def _transformed(kind: str, x: Array, n: int, axis: int, scaled: bool) -> Array:
@@ -71,9 +70,11 @@ def _transformed(kind: str, x: Array, n: int, axis: int, scaled: bool) -> Array:
     double = x.dtype.char in "dD"
     contiguous = x.flags.c_contiguous and x.flags.aligned
     if not contiguous or (halved and not last) or transform_refusal(shape, (axis,), DTYPES[double], halved):
+        from scipy import fft  # slow to load
+
         divided = "forward" if kind in ("forward", "from_real") else "backward"
         norm = divided if scaled else {"forward": "backward", "backward": "forward"}[divided]
-        result: Array = LIBRARY[kind](x, n, axis, norm, overwrite_x=kind in ("inverse", "to_real"))
+        result: Array = getattr(fft, LIBRARY[kind])(x, n, axis, norm, overwrite_x=kind in ("inverse", "to_real"))
         return result
     from spectralops._cpu.vector.transforms import transform
 

@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import fft
 
 from spectralops._cpu.blocks import cuts, run
 
@@ -135,6 +134,8 @@ def spectral_conv_weight_gradient(
 
 def _kept_modes(plan: Any, ways: tuple[str, ...], x: Array, kind: np.dtype[Any]) -> Array:
     """Unnormalised coefficients of the kept modes of one block (fields, *sizes)."""
+    from scipy import fft  # not needed where kernels are compiled, and slow to load
+
     d = len(plan.axes)
     result = x
     for j in reversed(range(d)):
@@ -155,6 +156,8 @@ def _kept_modes(plan: Any, ways: tuple[str, ...], x: Array, kind: np.dtype[Any])
 
 def _field(plan: SpectralConvPlan, ways: tuple[str, ...], modes: Array, out: Array) -> None:
     """Unnormalised inverse of the kept modes of one block, into `out` (fields, *sizes)."""
+    from scipy import fft
+
     d = len(plan.axes)
     kind = modes.dtype
     result = modes

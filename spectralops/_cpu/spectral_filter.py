@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import fft
 
 from spectralops._compiler import unavailable
 from spectralops._cpu.blocks import Index, blocks, run
@@ -152,6 +151,8 @@ def _own(index: Index, factor: Array, axes: tuple[int, ...]) -> Index:
 
 def _filtered(plan: SpectralFilterPlan, x: Array, factors: tuple[Array, ...], out: Array, workers: int) -> None:
     """One block."""
+    from scipy import fft  # not needed where kernels are compiled, and slow to load
+
     if plan.padded:
         x = _padded(plan, x)
     halved, axes = plan.grid.halved, plan.axes
