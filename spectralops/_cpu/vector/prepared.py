@@ -30,6 +30,11 @@ class Kept(NamedTuple):
     values: Array
     buffer: workspace.Buffer
 
+    @property
+    def nbytes(self) -> int:
+        """Of both."""
+        return self.values.nbytes + self.buffer.size
+
 
 class Lease(NamedTuple):
     """A filter for the time of one call."""
@@ -45,6 +50,9 @@ class Lease(NamedTuple):
 
 _lock = threading.Lock()
 _kept: list[Kept] = []
+_kept_bytes = 0
+# The same ones by key and sample: there may be thousands of small filters.
+_alike: dict[tuple[Any, bytes], list[Kept]] = {}
 
 
 def tiles(key: Any, factors: Array, size: int, arrange: Callable[[int], None]) -> Lease:
@@ -52,12 +60,13 @@ def tiles(key: Any, factors: Array, size: int, arrange: Callable[[int], None]) -
 
     `key` says everything but the values: the route, and how the values lie.
     """
+    global _kept_bytes
     compact = factors
     if not factors.flags.c_contiguous:
         compact = np.ascontiguousarray(factors[tuple(slice(1 if s == 0 else None) for s in factors.strides)])
     sample = compact.reshape(-1)[:: compact.size // SAMPLES + 1].tobytes()
     with _lock:
-        alike = [kept for kept in reversed(_kept) if kept.key == key and kept.sample == sample]
+        alike = _alike.get((key, sample), ())[::-1]
     for kept in alike:
         if _same(kept.values, compact):
             return Lease(kept.buffer, True)
@@ -68,10 +77,18 @@ def tiles(key: Any, factors: Array, size: int, arrange: Callable[[int], None]) -
         return Lease(buffer, False)
     with _lock:
         # A copy: the caller may write to his array after the call.
-        _kept.append(Kept(key, sample, compact.copy(), buffer))
-        while sum(kept.values.nbytes + kept.buffer.size for kept in _kept) > KEPT_BYTES:
+        kept = Kept(key, sample, compact.copy(), buffer)
+        _kept.append(kept)
+        _kept_bytes += kept.nbytes
+        _alike.setdefault((key, sample), []).append(kept)
+        while _kept_bytes > KEPT_BYTES:
             # Perhaps still in use by another thread: memory of a filter is freed, never given to others.
-            _kept.pop(0)
+            oldest = _kept.pop(0)
+            _kept_bytes -= oldest.nbytes
+            rest = _alike[oldest.key, oldest.sample]
+            rest.pop(0)
+            if not rest:
+                del _alike[oldest.key, oldest.sample]
     return Lease(buffer, True)
 
 
@@ -84,5 +101,8 @@ def _same(a: Array, b: Array) -> bool:
 
 def clear() -> None:
     """Forget all filters."""
+    global _kept_bytes
     with _lock:
         _kept.clear()
+        _kept_bytes = 0
+        _alike.clear()
