@@ -115,19 +115,26 @@ def test_explain_says_what_runs():
 
 def test_explain_says_why_the_engine_is_not_used(monkeypatch):
     """Lengths with other primes, more than three axes, or switched off; one axis is named as rows."""
+    side_by_side = "as many rows as a vector has lanes at a time in cache, shared among workers"
+    spread = "one row, spread over a vector's lanes, at a time in cache, shared among workers"
+    monkeypatch.setattr("spectralops._cpu.vector.caches.last_cache", lambda: 1 << 22)
 
-    def runs(*shape, axes=None):
-        text = plan_spectral_filter(shape, "float64", transfer.gaussian(1.0), axes=axes).explain()
+    def runs(*shape, axes=None, h=None):
+        text = plan_spectral_filter(shape, "float64", h or transfer.gaussian(1.0), axes=axes).explain()
         return next(line for line in text.splitlines() if "runs:" in line)
 
     words = "runs: scipy.fft (length 1042 has the prime factor 521, where the vector engine is no faster), "
-    assert words in runs(2, 1042, axes=-1)
+    assert words in runs(2, 1042, axes=-1, h=ArraySpec((2, 522), "float64"))
+    assert "scipy" not in runs(2, 1042, axes=-1, h=ArraySpec((1, 522), "float64"))
+    assert "scipy" not in runs(1042, 2, axes=0, h=ArraySpec((522, 1), "float64"))
+    assert runs(9, 211, axes=-1, h=ArraySpec((9, 1), "float64")).endswith("; length 211 by convolution with a chirp")
+    kernel = "; length 1042 by convolution with the filter's kernel, over 2160 points"
+    assert runs(64, 1042, axes=-1).endswith(side_by_side + kernel)
+    assert runs(1, 1042, axes=-1).endswith(spread + kernel)
     chirps = "shared among workers; length 211, 251 by convolution with a chirp"
     assert runs(5, 211, 251, axes=(1, 2)).endswith(chirps)
     assert "chirp" not in runs(5, 101, 103, axes=(1, 2))
     assert "runs: scipy.fft (the vector engine takes 1 to 3 axes, not 4)" in runs(2, 2, 2, 2, axes=(0, 1, 2, 3))
-    side_by_side = "as many rows as a vector has lanes at a time in cache, shared among workers"
-    spread = "one row, spread over a vector's lanes, at a time in cache, shared among workers"
     assert runs(12).endswith(side_by_side)
     assert runs(64, 1024, axes=-1).endswith(side_by_side)
     assert runs(2, 1024, axes=-1).endswith(spread)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import scipy.fft
 from support import random_array
 from vector_filters import DTYPES, Axes, check, filtered, poison_scratch, shared_transfer
 
-from spectralops._cpu.vector import choice, filters, routes
+from spectralops._cpu.vector import caches, choice, filters, routes, tables
 
 CASES: list[tuple[tuple[int, ...], Axes]] = [
     # images: even and odd rows, whole vectors and tails, fewer columns than lanes, one row, one column, one pixel
@@ -72,8 +73,13 @@ CASES: list[tuple[tuple[int, ...], Axes]] = [
     ((2, 37, 20), (1,)),
     ((2, 11, 10, 13), (-3, -2, -1)),
     ((1, 22, 11, 4), (-3, -2, -1)),
+    # rows and columns of such lengths by convolution: side by side, spread over the lanes, even and odd
+    ((9, 254), (-1,)),
+    ((3, 2, 131), (-1,)),
     ((1, 2 * 571), (-1,)),
-    ((1, 1031), (-1,)),
+    ((2, 1031), (-1,)),
+    ((2, 127, 9), (1,)),
+    ((262, 5), (0,)),
     # axes apart and out of order
     ((2, 6, 5), (0, 2)),
     ((12, 3, 10), (2, 0)),
@@ -98,6 +104,8 @@ def test_is_the_plain_pipeline(rng: np.random.Generator, shape: tuple[int, ...],
         ((9, 30), (1,)),
         ((9, 15), (1,)),
         ((1, 1500), (1,)),
+        ((9, 127), (1,)),
+        ((1, 521), (1,)),
         ((6, 8, 10), (0, 1, 2)),
     ],
     ids=lambda value: "x".join(map(str, value)),
@@ -118,6 +126,7 @@ def test_real_transfer(rng: np.random.Generator, shape: tuple[int, ...], axes: A
         ((1, 12, 10, 14), (1, 2, 3)),
         ((40, 64), (1,)),
         ((2, 1920), (1,)),
+        ((7, 521), (1,)),
         ((1, 22, 33), (1, 2)),
         ((5, 12, 20), (1,)),
         ((1, 4, 4), (1, 2)),
@@ -207,6 +216,8 @@ def test_nothing_in_nothing_out(shape: tuple[int, ...]) -> None:
         ((2, 8, 24), (1,)),
         ((20, 22), (1,)),
         ((20, 11), (1,)),
+        ((20, 127), (1,)),
+        ((3, 521), (1,)),
         ((3, 11, 13), (1, 2)),
     ],
     ids=lambda value: "x".join(map(str, value)),
@@ -251,6 +262,7 @@ def test_one_shape_many_threads(rng: np.random.Generator) -> None:
 def test_poisoned_scratch_changes_nothing(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels never read scratch memory that they did not write."""
     cases: list[tuple[tuple[int, ...], Axes]] = [((3, 15, 21), (1, 2)), ((13, 30), (1,)), ((2, 6, 10, 7), (1, 2, 3))]
+    cases += [((9, 127), (1,)), ((9, 254), (1,)), ((254, 9), (0,)), ((3, 521), (1,))]
     data = [(x := random_array(rng, shape, "float32"), shared_transfer(rng, x, axes), axes) for shape, axes in cases]
     clean = [filtered(*arguments) for arguments in data]
 
@@ -264,6 +276,49 @@ def test_long_transforms_are_split_nearly_square(n: int, expected: tuple[int, in
     a, b = choice.split(n, 8)
     assert a * b == n
     assert (a, b) == expected
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+@pytest.mark.parametrize("n", [1024, 521], ids=["smooth", "convolved"])
+def test_rows_are_spread_where_their_groups_leave_the_cache(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, n: int, dtype: str
+) -> None:
+    """However many there are, also where only few have room at a time."""
+    monkeypatch.setattr(caches, "last_cache", lambda: 1 << 16)
+    monkeypatch.setattr(routes, "ROWS_BYTES", 1 << 15)
+    routes.route.cache_clear()
+    routes._one_axis.cache_clear()
+    x = random_array(rng, (17, n), dtype)
+    transfer = shared_transfer(rng, x, (1,))
+    check(x, transfer, (1,))
+    np.testing.assert_array_equal(filtered(x, transfer, (1,), 3), filtered(x, transfer, (1,)))
+    assert isinstance(routes.route((n,), x.dtype.char, 1, routes.several(17, x.dtype.char)), routes.Spread)
+    routes.route.cache_clear()
+    routes._one_axis.cache_clear()
+
+
+def test_last_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest that the system names; a usual size where it names none."""
+    monkeypatch.setattr(caches, "CACHES", tmp_path)
+    found = caches.last_cache.__wrapped__
+    assert found() == 1 << 22
+    for index, text in enumerate(("48K\n", "2M\n", "garbage", "1024K\n", "")):
+        (tmp_path / f"index{index}").mkdir()
+        (tmp_path / f"index{index}" / "size").write_text(text)
+    assert found() == 2 << 20
+
+
+def test_a_filter_of_a_convolution_is_found_once(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its kernel takes as long as a transform: it is known again by its content."""
+    calls: list[int] = []
+    make = tables.convolution_filter
+    monkeypatch.setattr(tables, "convolution_filter", lambda *given: calls.append(given[1]) or make(*given))
+    for shape in ((9, 137), (1, 523)):
+        x = random_array(rng, shape, "float64")
+        transfer = shared_transfer(rng, x, (1,))
+        check(x, transfer, (1,))
+        check(x, transfer, (1,))
+    assert calls == [137, 523]
 
 
 def test_completed_spectrum_is_that_of_the_real_filter(rng: np.random.Generator) -> None:

@@ -8,10 +8,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import fft
 
 from spectralops._compiler import unavailable
 from spectralops._cpu.blocks import Index, blocks, run
-from spectralops._cpu.vector.choice import filter_refusal, has_passes
+from spectralops._cpu.vector.choice import convolution_length, filter_refusal, has_passes, is_convolved
 from spectralops._recent import Recent
 
 if TYPE_CHECKING:
@@ -43,20 +44,33 @@ def spectral_filter(plan: SpectralFilterPlan, x: Array, *operands: Array, out: A
 
 
 def _refusal(plan: SpectralFilterPlan) -> str:
-    return unavailable() or _known_refusal(plan.in_shape, plan.axes, plan.sizes, plan.compute_dtype)
+    return unavailable() or _known_refusal(plan.in_shape, plan.axes, plan.sizes, plan.compute_dtype, _each(plan))
 
 
 def _refuses(plan: SpectralFilterPlan) -> bool:
     """Whether there is any reason; the environment is asked last, which takes longest."""
-    return bool(_known_refusal(plan.in_shape, plan.axes, plan.sizes, plan.compute_dtype) or unavailable())
+    known = _known_refusal(plan.in_shape, plan.axes, plan.sizes, plan.compute_dtype, _each(plan))
+    return bool(known or unavailable())
+
+
+def _each(plan: SpectralFilterPlan) -> bool:
+    """Whether transforms have filters of their own: arrays that differ along the batch."""
+    ndim = len(plan.in_shape)
+    return any(
+        n > 1 and axis - len(operand.spec.shape) + ndim not in plan.axes
+        for operand in plan.operands[1:]
+        for axis, n in enumerate(operand.spec.shape)
+    )
 
 
 @lru_cache(maxsize=512)
-def _known_refusal(shape: tuple[int, ...], axes: tuple[int, ...], sizes: tuple[int, ...], dtype: str) -> str:
+def _known_refusal(
+    shape: tuple[int, ...], axes: tuple[int, ...], sizes: tuple[int, ...], dtype: str, each: bool
+) -> str:
     """Why the engine does not take a plan; `sizes` are the padded lengths of its axes."""
     batch = math.prod(n for axis, n in enumerate(shape) if axis not in axes)
     real = "float64" if dtype in ("float64", "complex128") else "float32"
-    return filter_refusal(sizes, batch, real, real == dtype)
+    return filter_refusal(sizes, batch, real, real == dtype, each)
 
 
 def algorithm(plan: SpectralFilterPlan) -> str:
@@ -69,6 +83,9 @@ def algorithm(plan: SpectralFilterPlan) -> str:
         )
     rough = ", ".join(str(n) for n in plan.sizes if not has_passes(n))
     chirps = f"; length {rough} by convolution with a chirp" if rough else ""
+    if _is_convolved(plan):
+        (n,) = plan.sizes
+        chirps = f"; length {n} by convolution with the filter's kernel, over {convolution_length(n)} points"
     start = "vector engine, compiled by numba on first use: transform, product and inverse fused"
     if _is_large(plan):
         return (
@@ -81,6 +98,11 @@ def algorithm(plan: SpectralFilterPlan) -> str:
     return f"{start}, {unit} at a time in cache, shared among workers{chirps}"
 
 
+def _is_convolved(plan: SpectralFilterPlan) -> bool:
+    """Whether rows are convolved with the kernel of a filter that they share."""
+    return len(plan.sizes) == 1 and is_convolved(*plan.sizes, plan.grid.halved) and not _each(plan)
+
+
 def _is_spread(plan: SpectralFilterPlan) -> bool:
     """Whether rows are spread over the lanes; neighbouring columns that fill vectors and share a filter never are."""
     from spectralops._cpu.vector import host  # loads llvmlite
@@ -89,6 +111,8 @@ def _is_spread(plan: SpectralFilterPlan) -> bool:
     (axis,), (n,), char = plan.axes, plan.sizes, np.dtype(plan.compute_dtype).char
     if math.prod(plan.in_shape[axis + 1 :]) >= host.lanes(host.REAL[char]):
         return False
+    if _is_convolved(plan):
+        n = convolution_length(n)
     return is_row_spread(n, host.REAL[char], host.NUMBERS[char] == 2, several(plan.batch, char))
 
 
@@ -151,8 +175,6 @@ def _own(index: Index, factor: Array, axes: tuple[int, ...]) -> Index:
 
 def _filtered(plan: SpectralFilterPlan, x: Array, factors: tuple[Array, ...], out: Array, workers: int) -> None:
     """One block."""
-    from scipy import fft  # not needed where kernels are compiled, and slow to load
-
     if plan.padded:
         x = _padded(plan, x)
     halved, axes = plan.grid.halved, plan.axes

@@ -14,8 +14,8 @@ from functools import lru_cache
 from spectralops._compiler import unavailable
 
 __all__ = [
-    "LONG", "chirp_length", "filter_refusal", "has_passes", "is_smooth", "is_spread", "prime_factors", "split",
-    "transform_refusal", "units_of_passes",
+    "LONG", "chirp_length", "convolution_length", "filter_refusal", "has_passes", "is_convolved", "is_smooth",
+    "is_spread", "prime_factors", "split", "transform_refusal", "units_of_passes",
 ]  # fmt: skip
 
 PRIMES = (2, 3, 5, 7)
@@ -46,6 +46,9 @@ LANES = {"float32": 8, "float64": 4}
 LONG, SHORTEST_SPREAD = 1024, 256
 # Rough lengths above this become convolutions that leave the second-level cache.
 LONGEST_CHIRP = 4096
+# Rows shorter than this are not worth the kernel of a filter, which has to be found once; what a convolution with it
+# should take at most of the time at a row's own length, by the model, in which sums look cheaper than they are.
+SHORTEST_CONVOLVED, CONVOLVED = 60, 0.9
 # A lone transform: numbers in the array below which the call costs more than the engine saves, and bytes of a group of
 # transforms above which it leaves the second-level cache.
 FEW_NUMBERS = 1 << 13
@@ -86,6 +89,34 @@ def has_passes(n: int) -> bool:
 def chirp_length(n: int) -> int:
     """Length of the transforms by which one of a length n that is not smooth is done: whole sixteens, smooth."""
     return next(m for m in range(-(-(2 * n - 1) // 16) * 16, 4 * n + 16, 16) if is_smooth(m))
+
+
+@lru_cache(maxsize=1024)
+def convolution_length(n: int) -> int:
+    """Length of the transforms by which n points are convolved with the kernel of a filter they all share.
+
+    Whole sixteens, smooth, at least 2n − 1, and of these the one that takes the fewest units.
+    """
+    odd = [1]
+    for prime in PRIMES[1:]:
+        for m in odd:  # which grows meanwhile
+            if m * prime < n:
+                odd.append(m * prime)
+    whole = [16 * m << max(0, (-(-(2 * n - 1) // (16 * m)) - 1).bit_length()) for m in odd]
+    return min(whole, key=lambda m: (m * units_of_passes(m), m))
+
+
+@lru_cache(maxsize=1024)
+def is_convolved(n: int, halved: bool) -> bool:
+    """Whether rows that share a filter are convolved with its kernel, rather than transformed at their own length.
+
+    Twice the points then, but real ones are halved at any length, and there are neither sums nor chirps.
+    """
+    if is_smooth(n) or n < SHORTEST_CONVOLVED:
+        return False
+    m = convolution_length(n)
+    theirs = UNIT_SMOOTH * (m // 2 if halved else m) * units_of_passes(m)
+    return theirs < CONVOLVED * _engine(n // 2 if halved and n % 2 == 0 else n)
 
 
 @lru_cache(maxsize=1024)
@@ -164,9 +195,11 @@ def is_spread(n: int, batch: int, lanes: int, halved: bool) -> bool:
     return has_passes(n) and apart < _rows(n, batch, lanes, halved)
 
 
-def _engine_filters(lengths: tuple[int, ...], batch: int, lanes: int, halved: bool) -> float:
+def _engine_filters(lengths: tuple[int, ...], batch: int, lanes: int, halved: bool, each: bool = False) -> float:
     """Nanoseconds of filters in the engine; see routes.py for what runs."""
     first, *rest = lengths
+    if not rest and not each and is_convolved(first, halved):
+        return _engine_filters((convolution_length(first),), batch, lanes, halved)
     if not rest:
         if is_spread(first, batch, lanes, halved):
             return SPREAD * _engine_filters(split(first, lanes), batch, lanes, halved)
@@ -178,21 +211,24 @@ def _engine_filters(lengths: tuple[int, ...], batch: int, lanes: int, halved: bo
 
 
 @lru_cache(maxsize=1024)
-def filter_refusal(lengths: tuple[int, ...], batch: int, dtype: str = "float32", halved: bool = True) -> str:
+def filter_refusal(
+    lengths: tuple[int, ...], batch: int, dtype: str = "float32", halved: bool = True, each: bool = False
+) -> str:
     """Why the engine had better not take `batch` filters of these lengths, in words, or nothing if it had.
 
-    `dtype` is that of the real numbers; `halved` says whether the input is real.
+    `dtype` is that of the real numbers; `halved` says whether the input is real, `each` whether there are several
+    filters.
     """
     if len(lengths) not in AXES:
         return f"the vector engine takes 1 to 3 axes, not {len(lengths)}"
     rough = [n for n in lengths if not is_smooth(n)]
-    for n in rough:
+    for n in rough if each or len(lengths) > 1 else ():
         # One axis may be cut: a long row then needs a transform of its rough part alone.
         if not has_passes(n) and (_rest(n) if len(lengths) == 1 and _rest(n) < n else n) > LONGEST_CHIRP:
             return f"length {n} has the prime factor {prime_factors(n)[-1]}, where the vector engine is no faster"
     if not rough or not batch:
         return ""
-    ours = _engine_filters(lengths, batch, LANES[dtype], halved) * (DOUBLE_ENGINE if dtype == "float64" else 1.0)
+    ours = _engine_filters(lengths, batch, LANES[dtype], halved, each) * (DOUBLE_ENGINE if dtype == "float64" else 1.0)
     if ours + CALL_ENGINE <= _scipy_filters(lengths, batch, dtype, halved) + CALL_SCIPY:
         return ""
     return f"length {rough[0]} has the prime factor {prime_factors(rough[0])[-1]}, where the vector engine is no faster"

@@ -52,8 +52,11 @@ VECTORS = {EVEN: 1, PACKED: 1, ZERO: 2, PAIR: 2, COMPLEX: 2, SPLIT: 2}
     FILTER_JOB,
     SCALE,
     TILES,  # where in the scratch memory
+    POINTS,  # rows of the array that a transform along columns loads
+    BLANK,  # positions from here on to there that are zeros beyond the points
+    BLANKED,
     FIELDS,
-) = range(40)
+) = range(43)
 
 # Fields of a filter job.
 (

@@ -92,13 +92,20 @@ def _filled(fields: dict[int, int]) -> np.ndarray:
 
 
 @lru_cache(maxsize=128)
-def line_job(kind: str, length: int, inner: int, dtype: str) -> Job:
-    """Unrelated transforms of one axis: along rows where it is the last (inner = 1), else along columns."""
+def line_job(kind: str, length: int, inner: int, dtype: str, points: int = 0) -> Job:
+    """Unrelated transforms of one axis: along rows where it is the last (inner = 1), else along columns.
+
+    With `points`, there are so many in the array, and the others are zeros that are not stored.
+    """
     numbers = inner * (2 if kind == f.COMPLEX else 1)
     fields, keep, scratch = _column_fields(kind, length, numbers, dtype)
-    fields |= {f.IMAGE_STRIDE: numbers, f.SIZE: length * numbers}
+    if points:
+        halves = 2 if kind == f.EVEN else 1
+        fields |= {f.BLANK: points // halves, f.BLANKED: length // halves}
+    points = points or length
+    fields |= {f.IMAGE_STRIDE: numbers, f.SIZE: points * numbers, f.POINTS: points}
     if inner == 1:
-        fields[f.COLUMNS] = length * numbers
+        fields[f.COLUMNS] = points * numbers
         scratch = max(_padded(length, host.lanes(dtype)) * f.VECTORS[kind] * host.lanes(dtype), fields[f.GROUP])
     stages = (f"filter_{'rows' if inner == 1 else 'columns'}_{kind}",)
     return Job(_filled(fields), tuple(keep), fields[f.UNITS], 0, 0, 0, scratch, stages)

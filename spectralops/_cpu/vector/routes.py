@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 import numpy as np
 
+from spectralops._cpu.vector import caches, host, jobs, kernels, prepared, tables, workspace
 from spectralops._cpu.vector import fields as f
-from spectralops._cpu.vector import host, jobs, kernels, prepared, tables, workspace
-from spectralops._cpu.vector.choice import LONG, is_spread, split
+from spectralops._cpu.vector.choice import LONG, convolution_length, is_convolved, is_spread, split
 from spectralops._cpu.vector.large import is_large, large
 from spectralops._cpu.vector.sum_jobs import beginnings
 
@@ -18,9 +19,11 @@ __all__ = ["Route", "is_row_spread", "route", "several"]
 
 # Filters that a route knows again by their content: of one axis, or of so many bytes.
 FILTERS_KEPT = 2
-SMALL_BYTES = 1 << 13
-# A group of transforms larger than this leaves the second-level cache between passes: it is spread too.
-LONG_BYTES = 1 << 18
+SMALL_BYTES = 1 << 15
+# Part of the last cache that a group of transforms may fill before it is spread too.
+GROUP_SHARE = 4
+# Bytes of rows that are convolved with a kernel at a time, with zeros after them.
+ROWS_BYTES = 1 << 18
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
@@ -53,16 +56,27 @@ def route(lengths: tuple[int, ...], char: str, inner: int, count: int) -> Route:
     if len(lengths) > 1:
         return Images(lengths, dtype, is_complex)
     n = lengths[0]
+    if not is_convolved(n, not is_complex):
+        return _one_axis(n, inner, dtype, is_complex, count)
+    if inner == 1 and is_row_spread(convolution_length(n), dtype, is_complex, count):
+        return SpreadConvolution(n, dtype, is_complex, count)
+    return Convolution(n, inner, dtype, is_complex, count)
+
+
+@lru_cache(maxsize=256)
+def _one_axis(n: int, inner: int, dtype: str, is_complex: bool, count: int) -> Route:
+    """Transforms of this very length."""
     if inner == 1 and is_row_spread(n, dtype, is_complex, count):
         return Spread(n, dtype, is_complex)
     return Lines(n, inner, dtype, is_complex)
 
 
 def is_row_spread(n: int, dtype: str, is_complex: bool, count: int) -> bool:
-    """Whether each row is spread over the lanes: there are few, or a group of them leaves the cache."""
+    """Whether each row is spread over the lanes: there are few, or a group of them leaves the caches."""
     lanes = host.lanes(dtype)
-    far = n >= LONG and 2 * n * host.vector_bytes() > LONG_BYTES and min(split(n, lanes)) > 1
-    return far or is_spread(n, count, lanes, not is_complex)
+    vectors = 1 if not is_complex and n % 2 == 0 else 2
+    far = n >= LONG and n * vectors * host.vector_bytes() > caches.last_cache() // GROUP_SHARE
+    return (far and min(split(n, lanes)) > 1) or is_spread(n, count, lanes, not is_complex)
 
 
 def several(count: int, char: str) -> int:
@@ -73,10 +87,10 @@ def several(count: int, char: str) -> int:
 class Lines:
     """Unrelated transforms of one axis, as many at a time as there are lanes."""
 
-    def __init__(self, n: int, inner: int, dtype: str, is_complex: bool) -> None:
+    def __init__(self, n: int, inner: int, dtype: str, is_complex: bool, points: int = 0) -> None:
         self.n, self.dtype, self.rows = n, dtype, inner == 1
         self.kind = f.COMPLEX if is_complex else f.ZERO if n % 2 else f.EVEN
-        self.job = jobs.line_job(self.kind, n, inner, dtype)
+        self.job = jobs.line_job(self.kind, n, inner, dtype, points)
         self.kernel = kernels.kernel(self.job.stages[0], dtype)
         self.scratch = self.job.scratch * host.ITEM_BYTES[dtype]
         self.lanes = host.lanes(dtype)
@@ -89,15 +103,18 @@ class Lines:
         for known, table in self.known:
             if known == content:
                 return table
-        if self.kind == f.EVEN:
-            ordered = tables.half_transfer(factors, self.n)
-        else:
-            full = factors if self.kind == f.COMPLEX else completed(factors, self.n)
-            ordered = full[tables.axis(self.n, self.dtype).frequency] * (1.0 / self.n)
-        table = np.ascontiguousarray(ordered, self.complex)
+        table = np.ascontiguousarray(self.ordered(factors), self.complex)
         # Replaced as a whole: other threads may be reading it.
         self.known = ((content, table), *self.known[: FILTERS_KEPT - 1])
         return table
+
+    def ordered(self, factors: Array) -> Array:
+        """The scaled factors in that order, of any precision."""
+        if self.kind == f.EVEN:
+            return tables.half_transfer(factors, self.n)
+        full = factors if self.kind == f.COMPLEX else completed(factors, self.n)
+        ordered: Array = full[tables.axis(self.n, self.dtype).frequency] * (1.0 / self.n)
+        return ordered
 
     def run(
         self, source: int, step: int, target: int, target_step: int, count: int, factors: Array, workers: int
@@ -312,6 +329,63 @@ class Spread(Images):
         """The factors are complete, also of real transforms."""
         strides = [stride // self.item for stride in factors.strides]
         return self.layout.with_strides((0, *strides)[-3:], factors.dtype.kind == "c", False)
+
+
+class Convolution(Lines):
+    """Lines of a length with large prime factors: convolved with their common filter's kernel, at a smooth length.
+
+    That takes two transforms of twice the length, where a convolution with a chirp for each transform takes four.
+    """
+
+    def __init__(self, n: int, inner: int, dtype: str, is_complex: bool, count: int) -> None:
+        self.points, self.apart = n, partial(_one_axis, n, inner, dtype, is_complex, count)
+        super().__init__(convolution_length(n), inner, dtype, is_complex, n)
+
+    def ordered(self, factors: Array) -> Array:
+        return super().ordered(tables.convolution_filter(factors, self.points, self.n, self.kind != f.COMPLEX))
+
+    def run_each(
+        self, source: int, step: int, target: int, target_step: int, sizes: Sizes, factors: Array, workers: int
+    ) -> None:
+        """A kernel for each row would take a transform as long as the row's own: chirps."""
+        self.apart().run_each(source, step, target, target_step, sizes, factors, workers)
+
+
+class SpreadConvolution(Spread):
+    """The same with each row spread over the lanes, in memory that has room for the zeros."""
+
+    def __init__(self, n: int, dtype: str, is_complex: bool, count: int) -> None:
+        self.points, self.apart = n, partial(_one_axis, n, 1, dtype, is_complex, count)
+        super().__init__(convolution_length(n), dtype, is_complex)
+
+    def in_layout(self, factors: Array) -> Array:
+        spectrum = tables.convolution_filter(factors, self.points, self.n, self.half)
+        return super().in_layout(spectrum.astype(host.COMPLEX[self.dtype]))
+
+    def run(
+        self, source: int, step: int, target: int, target_step: int, count: int, factors: Array, workers: int
+    ) -> None:
+        number = (1 if self.half else 2) * self.item
+        size, whole = self.points * number, workspace.padded(self.n * number)
+        some = min(count, max(workers, ROWS_BYTES // whole))
+        rows, results = workspace.take(some * whole), workspace.take(some * whole)
+        for first in range(0, count, some):
+            these = min(some, count - first)
+            for row in range(these):
+                here = rows.address + row * whole
+                ctypes.memmove(here, source + (first + row) * step * self.item, size)
+                ctypes.memset(here + size, 0, whole - size)
+            places = rows.address, whole // self.item, results.address, whole // self.item
+            super().run(*places, these, factors, workers)
+            for row in range(these):
+                ctypes.memmove(target + (first + row) * target_step * self.item, results.address + row * whole, size)
+        workspace.give_back(rows)
+        workspace.give_back(results)
+
+    def run_each(
+        self, source: int, step: int, target: int, target_step: int, sizes: Sizes, factors: Array, workers: int
+    ) -> None:
+        self.apart().run_each(source, step, target, target_step, sizes, factors, workers)
 
 
 def completed(half: Array, n: int) -> Array:

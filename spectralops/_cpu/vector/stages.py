@@ -12,6 +12,8 @@ from spectralops._cpu.vector import layout, spectra
 from spectralops._cpu.vector.emit import at, call, floats, integers, lanes, shift
 from spectralops._cpu.vector.fields import (
     ARRANGE,
+    BLANK,
+    BLANKED,
     BLOCK_FILTER,
     BLOCK_STRIDE,
     BREADTH,
@@ -41,6 +43,7 @@ from spectralops._cpu.vector.fields import (
     PART_FILTER,
     PLANE_FILTER,
     PLANE_STRIDE,
+    POINTS,
     ROW_FORWARD,
     ROW_INVERSE,
     ROW_LENGTH,
@@ -246,13 +249,15 @@ def _filter_columns(kind: str, through: Any) -> Any:
             here = image * at(job, SIZE)
             column = within * breadth * count
             stride, columns, size = at(job, IMAGE_STRIDE), at(job, COLUMNS), at(job, GROUP)
-            load(shift(source, here), stride, 0, length, column, columns, units, scratch, size)
+            for u in range(units):
+                spectra.blank(shift(scratch, u * size), at(job, BLANK), at(job, BLANKED))
+            load(shift(source, here), stride, 0, at(job, POINTS), column, columns, units, scratch, size)
             for u in range(units):
                 group = shift(scratch, u * size)
                 call(at(job, COLUMN_FORWARD), (group, plan, twiddles))
                 through(group, position, length, transfer)
                 call(at(job, COLUMN_INVERSE), (group, plan, twiddles))
-            store(shift(target, here), stride, 0, length, column, columns, units, scratch, size)
+            store(shift(target, here), stride, 0, at(job, POINTS), column, columns, units, scratch, size)
             unit += units
 
     return filter_columns
@@ -279,6 +284,7 @@ def _filter_rows(kind: str, through: Any) -> Any:
         position = integers(at(job, COLUMN_POSITION))
         for row in range(first, last, lanes(source)):
             here, there = shift(source, row * source_step), shift(target, row * target_step)
+            spectra.blank(scratch, at(job, BLANK), at(job, BLANKED))
             gather(here, source_step, 0, last - row, at(job, COLUMNS), scratch)
             call(at(job, COLUMN_FORWARD), (scratch, plan, twiddles))
             through(scratch, position, length, transfer)

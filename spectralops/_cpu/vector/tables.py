@@ -17,6 +17,7 @@ __all__ = [
     "FIRST_STAGE",
     "Axis",
     "axis",
+    "convolution_filter",
     "factorise",
     "half_transfer",
     "roots",
@@ -159,6 +160,20 @@ def _sines(n: int) -> tuple[Any, Any]:
     """Sines and cosines of 2πk/n for k = 0 … n/4."""
     found = roots(n, np.arange(n // 4 + 1))
     return -found.imag, found.real
+
+
+def convolution_filter(factors: np.ndarray[Any, Any], n: int, m: int, halved: bool) -> np.ndarray[Any, Any]:
+    """What filters n points as `factors` do when zeros make m ≥ 2n − 1 of them: the transform of the filter's kernel.
+
+    Result j is the sum over points i of x_i h_{(j−i) mod n}, h the inverse transform of the factors: a convolution that
+    does not wrap around m points if h stands there twice, at the places 0 … n − 1 and −(n − 1) … −1.
+    """
+    kernel = np.fft.irfft(factors.astype(complex), n) if halved else np.fft.ifft(factors.astype(complex))
+    placed = np.zeros(m, kernel.dtype)
+    placed[:n] = kernel
+    placed[m - n + 1 :] = kernel[1:]
+    spectrum: np.ndarray[Any, Any] = (np.fft.rfft if halved else np.fft.fft)(placed)
+    return spectrum
 
 
 def half_transfer(factors: np.ndarray[Any, Any], n: int) -> np.ndarray[Any, Any]:
