@@ -182,9 +182,9 @@ def per_axis(op: str, name: str, value: T | Sequence[T], count: int) -> tuple[T,
 
 
 def number(op: str, name: str, value: Any) -> float:
-    """A finite Python float from a Python or NumPy real scalar or 0-d array."""
+    """A finite Python float from a Python or NumPy real scalar or 0-d array; zeros of both signs are one."""
     if type(value) is float and math.isfinite(value):
-        return value
+        return value + 0.0
     if isinstance(value, BUFFERS) or getattr(value, "ndim", 0) > 0:
         raise TypeError(f"{op}: {name} is a {type(value).__name__}, but must be a real number")
     # float() would take the real part, a span of time and digits in a string
@@ -198,7 +198,7 @@ def number(op: str, name: str, value: Any) -> float:
         raise TypeError(f"{op}: {name} is {shown(value)}, but must be a real number") from error
     if not math.isfinite(result):
         raise ValueError(f"{op}: {name} is {result}, but must be finite")
-    return result
+    return result + 0.0
 
 
 def positive(op: str, name: str, value: Any) -> float:

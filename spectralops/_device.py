@@ -207,7 +207,7 @@ class DirectTensors(Direct):
 class DirectArrays(Direct):
     """The same for CuPy arrays; `scratch(nbytes)` is memory for a call on the current stream."""
 
-    __slots__ = ("_array", "_count", "_current", "_looks", "_result", "_scratch", "_stream")
+    __slots__ = ("_array", "_count", "_current", "_looks", "_result", "_scratch", "_stream", "_strides")
 
     def __init__(
         self, prepared: Any, index: int, looks: list[tuple[tuple[int, ...], Any]], scratch: Callable[[int], Any]
@@ -217,8 +217,9 @@ class DirectArrays(Direct):
         self._array, self._result = cupy.ndarray, looks[-1]
         self._current, self._stream = cupy.cuda.runtime.getDevice, cupy.cuda.get_current_stream
         self._count = len(looks) - 1
-        self._looks = [
-            (shape, dtype, tuple([dtype.itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]))
+        self._looks = looks
+        self._strides = [
+            tuple([dtype.itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))])
             for shape, dtype in looks
         ]
         self._scratch = scratch
@@ -227,23 +228,28 @@ class DirectArrays(Direct):
         """The result, as a new array or in `out`; None where arrays are not exactly as planned, contiguous, aligned,
         apart and on the current device.
         """
-        index = self._index
-        if self._current() != index or len(arrays) != self._count:
+        if len(arrays) != self._count:
             return None
-        cls, operands = self._array, []
-        for x, (shape, dtype, strides) in zip(arrays if out is None else (*arrays, out), self._looks, strict=False):
+        cls = self._array
+        for x, (shape, dtype) in zip(arrays if out is None else (*arrays, out), self._looks, strict=False):
             if type(x) is not cls or x.dtype is not dtype or x.shape != shape:
                 return None
-            if x.strides != strides and not x.flags.c_contiguous:
-                return None
+        return self.again(arrays, out)
+
+    def again(self, arrays: tuple[Any, ...], out: Any = None) -> Any:
+        """The same for arrays that are known to have the shapes and dtypes of the plan."""
+        index = self._index
+        if self._current() != index:
+            return None
+        operands = []
+        for x, strides in zip(arrays if out is None else (*arrays, out), self._strides, strict=False):
             data = x.data
             at = data.ptr
-            if at % 16 or data.device_id != index:
+            if at % 16 or data.device_id != index or (x.strides != strides and not x.flags.c_contiguous):
                 return None
             operands.append(at)
         if out is None:
-            shape, dtype = self._result
-            out = cls(shape, dtype)
+            out = self._array(*self._result)
             at = out.data.ptr
         else:
             at = operands.pop()

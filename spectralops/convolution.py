@@ -9,10 +9,15 @@ from spectralops import _arrays, _checks, _dispatch
 from spectralops._plans import conv2d as _conv2d
 from spectralops._plans import convolve as _convolve
 from spectralops._plans.conv2d import Conv2dPlan
+from spectralops._plans.convolution import around
 from spectralops._plans.convolve import ConvolvePlan
 from spectralops._plans.epilogue import Epilogue
+from spectralops._plans.looks import Looks
 
 __all__ = ["Epilogue", "convolve", "fft_conv2d", "plan_convolve", "plan_fft_conv2d"]
+
+_convolutions = Looks(_dispatch.Known)
+_layers = Looks(_dispatch.Known)
 
 
 def convolve(
@@ -116,14 +121,16 @@ def convolve(
     >>> so.convolve(np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0, 0.5]), mode="same", boundary="wrap")
     array([2.5, 2.5, 4. ])
     """
-    known = _convolve.known(x, kernel, mode, boundary, fillvalue, axes, method, backend)
-    if known is not None:
-        return _dispatch.execute(known, (x, kernel), out=out, workers=workers)
+    options = mode, boundary, fillvalue, axes, method, backend
+    known, found = _convolutions.find(x, (kernel, *options), around("convolve", x, backend))
+    if known.plan is not None:
+        return known(found, out, workers)
     home, spec = _arrays.describe("convolve", "x", x)
     plan = _convolve.build(
         spec, kernel, mode=mode, boundary=boundary, fillvalue=fillvalue, axes=axes, method=method, backend=backend,
         device=home.kind, default=_arrays.default_float(home),
     )  # fmt: skip
+    known.keep(plan, found, (x, kernel))
     return plan(x, kernel, out=out, workers=workers)
 
 
@@ -286,18 +293,19 @@ def fft_conv2d(
     >>> so.fft_conv2d(x, weight, padding="same", padding_mode="circular")[0, 0]
     array([60., 57., 66., 63.])
     """
-    operands = (weight,) if bias is None else (weight, bias)
-    if epilogue is None:
-        known = _conv2d.known((x, *operands), stride, padding, dilation, groups, padding_mode, method, backend)
-        if known is not None:
-            return _dispatch.execute(known, (x, *operands), out=out, workers=workers)
+    options = stride, padding, dilation, groups, padding_mode, method, backend
+    known, found = _layers.find(x, (weight, bias, *options), around("fft_conv2d", x, backend), epilogue)
+    if known.plan is not None:
+        return known(found, out, workers)
     home, spec = _arrays.describe("fft_conv2d", "x", x)
     plan = _conv2d.build(
         spec, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups,
         padding_mode=padding_mode, method=method, epilogue=epilogue, backend=backend, device=home.kind,
         default=_arrays.default_float(home),
     )  # fmt: skip
-    return plan(x, *operands, out=out, workers=workers)
+    arrays = (x, weight) if bias is None else (x, weight, bias)
+    known.keep(plan, found, arrays)
+    return _dispatch.execute(plan, arrays, out=out, workers=workers)
 
 
 def plan_fft_conv2d(

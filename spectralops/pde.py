@@ -108,8 +108,8 @@ def pde_step(
     >>> so.pde_step([0.0, 0.5, 1.0], 1.0, 0.1, [so.Diffusion(1.0), growth], bc=so.Reflect())
     array([0.05 , 0.525, 0.95 ])
     """
-    options = Options(bc, source, mask, steps, method, on_unstable, axes, backend, integrator)
-    return run("pde_step", u, dx, dt, named(terms), options, out, workers)
+    options = bc, source, mask, steps, method, on_unstable, axes, backend, integrator
+    return run("pde_step", named, u, dx, dt, (terms,), options, out, workers)
 
 
 def plan_pde_step(

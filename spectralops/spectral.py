@@ -9,6 +9,7 @@ from spectralops import _arrays, _dispatch
 from spectralops._plans import resample as _resample
 from spectralops._plans import spectral as _filter
 from spectralops._plans import spectral_conv as _conv
+from spectralops._plans.looks import Looks
 from spectralops._plans.resample import FourierResamplePlan
 from spectralops._plans.spectral import SpectralFilterPlan
 from spectralops._plans.spectral_conv import SpectralConvPlan
@@ -22,6 +23,9 @@ __all__ = [
     "spectral_conv",
     "spectral_filter",
 ]
+
+_filters = Looks(_dispatch.Known)
+_layers = Looks(_dispatch.Known)
 
 
 def spectral_filter(
@@ -103,13 +107,13 @@ def spectral_filter(
     >>> spectral_filter(np.sin(x), transfer.derivative(), spacing=x[1]).round(4) + 0.0
     array([ 1.    ,  0.7071,  0.    , -0.7071, -1.    , -0.7071,  0.    ,  0.7071])
     """
-    separable = type(transfer) is tuple
-    values = (transfer,) if isinstance(transfer, Transfer) else ()
-    factors: Any = () if values else transfer if separable else (transfer,)
-    arrays = (x, *factors)
-    known = _filter.known(arrays, values, separable, spacing, pad_width, pad_mode, axes, backend)
-    if known is not None:
-        return _dispatch.execute(known, arrays, out=out, workers=workers)
+    options = spacing, pad_width, pad_mode, axes, backend
+    if isinstance(transfer, Transfer):
+        known, found = _filters.find(x, options, transfer)
+    else:
+        known, found = _filters.find(x, (transfer, *options))
+    if known.plan is not None:
+        return known(found, out, workers)
     home, spec = _arrays.describe("spectral_filter", "x", x)
     plan = _filter.plan_spectral_filter(
         spec.shape,
@@ -123,7 +127,9 @@ def spectral_filter(
         device=home.device,
         default=_arrays.default_float(home),
     )
-    return plan(x, *_operands(transfer), out=out, workers=workers)
+    arrays = (x, *_operands(transfer))
+    known.keep(plan, found, arrays)
+    return _dispatch.execute(plan, arrays, out=out, workers=workers)
 
 
 def _operands(transfer: Any) -> tuple[Any, ...]:
@@ -266,9 +272,9 @@ def spectral_conv(
     >>> spectral_conv(x, weight, out_shape=4).round(6) + 0.0
     array([[[ 2.,  0., -2.,  0.]]])
     """
-    known = _conv.known((x, weight), (), depthwise, out_shape, axes, backend)
-    if known is not None:
-        return _dispatch.execute(known, (x, weight), out=out, workers=workers)
+    known, found = _layers.find(x, (weight, depthwise, out_shape, axes, backend))
+    if known.plan is not None:
+        return known(found, out, workers)
     home, spec = _arrays.describe("spectral_conv", "x", x)
     plan = _conv.plan_spectral_conv(
         spec.shape,
@@ -281,6 +287,7 @@ def spectral_conv(
         device=home.device,
         default=_arrays.default_float(home),
     )
+    known.keep(plan, found, (x, weight))
     return plan(x, weight, out=out, workers=workers)
 
 

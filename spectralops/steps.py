@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spectralops._plans.step_arguments import Options, advection, prepare, run
+from spectralops._plans.step_arguments import Named, Options, advection, prepare, run
 from spectralops._plans.steps import StepPlan
 from spectralops._plans.terms import Diffusion
 from spectralops.boundary import Conditions, Periodic
@@ -129,8 +129,8 @@ def diffusion_step(
     >>> so.diffusion_step([0.0, 0.0, 4.0, 0.0], 1.0, 0.25, 1.0)
     array([0., 1., 2., 1.])
     """
-    options = Options(bc, source, mask, steps, method, on_unstable, axes, backend)
-    return run("diffusion_step", u, dx, dt, (("", Diffusion(nu)),), options, out, workers)
+    options = bc, source, mask, steps, method, on_unstable, axes, backend
+    return run("diffusion_step", _diffusion, u, dx, dt, (nu,), options, out, workers)
 
 
 def plan_diffusion_step(
@@ -163,7 +163,11 @@ def plan_diffusion_step(
     ((8, 8), 2097152)
     """
     options = Options(bc, source, mask, steps, method, on_unstable, axes, backend)
-    return prepare("diffusion_step", shape, dtype, dx, dt, (("", Diffusion(nu)),), options, device)[0]
+    return prepare("diffusion_step", shape, dtype, dx, dt, _diffusion(nu), options, device)[0]
+
+
+def _diffusion(nu: Any) -> Named:
+    return (("", Diffusion(nu)),)
 
 
 def convection_step(
@@ -260,9 +264,8 @@ def convection_step(
     >>> so.convection_step([0.0, 0.0, 4.0, 0.0], 1.0, 1.0, 0.5)
     array([0., 0., 2., 2.])
     """
-    term = advection("convection_step", _given(velocity), scheme, form)
-    options = Options(bc, source, mask, steps, method, on_unstable, axes, backend)
-    return run("convection_step", u, dx, dt, (("", term),), options, out, workers)
+    options = bc, source, mask, steps, method, on_unstable, axes, backend
+    return run("convection_step", _convection, u, dx, dt, (velocity, scheme, form), options, out, workers)
 
 
 def plan_convection_step(
@@ -292,15 +295,15 @@ def plan_convection_step(
     >>> so.plan_convection_step((64,), "float64", 2.0, 0.1, 0.01).stable_dt
     0.05
     """
-    term = advection("convection_step", _given(velocity), scheme, form)
     options = Options(bc, source, mask, steps, method, on_unstable, axes, backend)
-    return prepare("convection_step", shape, dtype, dx, dt, (("", term),), options, device)[0]
+    terms = _convection(velocity, scheme, form)
+    return prepare("convection_step", shape, dtype, dx, dt, terms, options, device)[0]
 
 
-def _given(velocity: Any) -> Any:
+def _convection(velocity: Any, scheme: str, form: str) -> Named:
     if velocity is None:
         raise TypeError("convection_step: velocity is None, but must be a number, an array or a sequence of them")
-    return velocity
+    return (("", advection("convection_step", velocity, scheme, form)),)
 
 
 def diffuse_convect_step(
@@ -401,9 +404,8 @@ def diffuse_convect_step(
     >>> so.diffuse_convect_step([0.0, 1.0, 2.0, 1.0, 0.0], 1.0, 0.25, 1.0, bc=so.Hold())
     array([0.  , 0.75, 1.5 , 1.25, 0.  ])
     """
-    term = advection("diffuse_convect_step", velocity, scheme, form)
-    options = Options(bc, source, mask, steps, method, on_unstable, axes, backend)
-    return run("diffuse_convect_step", u, dx, dt, (("", Diffusion(nu)), ("", term)), options, out, workers)
+    options = bc, source, mask, steps, method, on_unstable, axes, backend
+    return run("diffuse_convect_step", _both, u, dx, dt, (nu, velocity, scheme, form), options, out, workers)
 
 
 def plan_diffuse_convect_step(
@@ -434,6 +436,10 @@ def plan_diffuse_convect_step(
     >>> so.plan_diffuse_convect_step((64,), "float64", 1.0, 0.1, 1.0, velocity=2.0).stable_dt
     0.5
     """
-    term = advection("diffuse_convect_step", velocity, scheme, form)
     options = Options(bc, source, mask, steps, method, on_unstable, axes, backend)
-    return prepare("diffuse_convect_step", shape, dtype, dx, dt, (("", Diffusion(nu)), ("", term)), options, device)[0]
+    terms = _both(nu, velocity, scheme, form)
+    return prepare("diffuse_convect_step", shape, dtype, dx, dt, terms, options, device)[0]
+
+
+def _both(nu: Any, velocity: Any, scheme: str, form: str) -> Named:
+    return (("", Diffusion(nu)), ("", advection("diffuse_convect_step", velocity, scheme, form)))

@@ -20,6 +20,8 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
             return select(op, dtype, kind, backend or "numpy")
 
         monkeypatch.setattr(_dispatch, "select", plain)
-    step_arguments._setup.cache_clear()
+    for forget in (step_arguments._setup.cache_clear, step_arguments._taken.clear):
+        forget()
     yield request.param
-    step_arguments._setup.cache_clear()
+    for forget in (step_arguments._setup.cache_clear, step_arguments._taken.clear):
+        forget()

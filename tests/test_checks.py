@@ -138,6 +138,12 @@ def test_number_takes_zero_dimensional_arrays_of_any_library(library: str) -> No
     assert _checks.number("op", "dt", xp.asarray(0.25)) == 0.25
 
 
+@pytest.mark.parametrize("zero", [-0.0, np.float32(-0.0)])
+def test_zeros_of_both_signs_are_one_number(zero: Any) -> None:
+    """Plans that are kept are found by either, and must not depend on which came first."""
+    assert not np.signbit(_checks.number("op", "nu", zero))
+
+
 def test_number_refusals() -> None:
     with refuses(TypeError, "op: dt is a str, but must be a real number"):
         _checks.number("op", "dt", "0.1")

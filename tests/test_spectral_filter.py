@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from support import complex_normal
 
 from spectralops import plan_spectral_filter, spectral_filter, transfer
 from spectralops._cpu.blocks import blocks, cuts, run
-from spectralops._plans import spectral as _filter
 
 BACKENDS = ["cpu", "numpy", "reference"]
 
@@ -266,46 +264,3 @@ def test_a_failing_block_is_reported():
     for workers in (1, 2):
         with pytest.raises(ArithmeticError, match="block 3"):
             run(task, range(5), workers)
-
-
-@pytest.mark.parametrize("axes", [None, 1, -1, (0, 1), (1, 0)], ids=str)
-@pytest.mark.parametrize("dtype", ["float32", "complex128", "int32"])
-def test_one_look_up_finds_the_same_plan(axes: int | tuple[int, ...] | None, dtype: str) -> None:
-    x, factor = np.ones((6, 8), dtype), np.ones((1, 1), "float32")
-    found = _filter.known((x, factor), (), False, 1.0, 0, "zero", axes, None)
-    assert found == plan_spectral_filter((6, 8), dtype, factor, axes=axes)
-    assert found is _filter.known((x.copy(), factor), (), False, 1.0, 0, "zero", axes, None)
-    values = (transfer.gaussian(1.0),)
-    found = _filter.known((x,), values, False, (0.5, 1), 2, "edge", (0, 1), "numpy")
-    options = {"spacing": (0.5, 1), "pad_width": 2, "pad_mode": "edge", "axes": (0, 1), "backend": "numpy"}
-    assert found == plan_spectral_filter((6, 8), dtype, *values, **options)
-    factors = np.ones((6, 1), "float32"), np.ones(1, "float32")
-    found = _filter.known((x, *factors), (), True, 1.0, 0, "zero", None, None)
-    assert found == plan_spectral_filter((6, 8), dtype, factors)
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"x": [1.0, 2.0]},
-        {"x": np.ma.MaskedArray([1.0, 2.0])},
-        {"x": np.ones((1,) * 33)},
-        {"transfer": np.float64(2.0)},
-        {"transfer": np.array(2.0)},
-        {"transfer": np.ones(7)},
-        {"spacing": np.float64(1.0)},
-        {"spacing": (np.float64(1.0),)},
-        {"pad_mode": "other"},
-        {"axes": [0]},
-        {"axes": (True,)},
-        {"axes": (0.0,)},
-        {"axes": ((0,),)},
-        {"backend": "cuda"},
-    ],
-    ids=lambda changed: "-".join(map(str, changed)),
-)
-def test_other_calls_are_looked_at_closely(changed: dict[str, Any]) -> None:
-    usual = {"x": np.ones(2), "transfer": np.ones(2), "spacing": 1.0, "pad_width": 0, "pad_mode": "zero"}
-    x, factor, *options = (usual | {"axes": None, "backend": None} | changed).values()
-    for _ in range(2):
-        assert _filter.known((x, factor), (), False, *options) is None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from spectralops import _arrays, _checks, _dispatch
+from spectralops import _checks, _dispatch
 from spectralops._arrays import ArraySpec, Operand
 from spectralops._plans import transform
 from spectralops._plans.conv2d_cost import Channels
@@ -26,7 +26,7 @@ from spectralops._plans.convolution_cost import Cost, choose
 from spectralops._plans.cudnn_cost import cudnn_seconds
 from spectralops._plans.device_convolution_cost import DeviceSums, ring
 from spectralops._plans.epilogue import Epilogue
-from spectralops._plans.memo import by_looks, memoised
+from spectralops._plans.memo import memoised
 from spectralops._plans.vector_cost import Rates, Sums
 from spectralops.errors import UnsupportedError
 
@@ -231,21 +231,6 @@ def build(
         x, weight, bias, stride, padding, dilation, groups, padding_mode, method, epilogue, backend, device, default,
         *surroundings(OP, device, backend),
     )  # fmt: skip
-
-
-def known(arrays: tuple[Any, ...], *options: Any) -> Conv2dPlan | None:
-    """The plan of NumPy or CuPy arrays, x, weight and perhaps bias, for :func:`build`'s options in order without an
-    epilogue, if nothing has to be looked at.
-    """
-    device = _arrays.native_devices.get(type(arrays[0]))
-    return None if device is None else _known(arrays, surroundings(OP, device, options[-1]), *options)
-
-
-@by_looks
-def _known(specs: list[ArraySpec], device: str, around: tuple[Rates | None, int], *options: Any) -> Conv2dPlan:
-    x, weight, *bias = specs
-    *others, backend = options
-    return _checked(x, weight, bias[0] if bias else None, *others, None, backend, device, "float64", *around)
 
 
 @memoised

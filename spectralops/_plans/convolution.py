@@ -5,18 +5,19 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache, reduce
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from spectralops import _checks, _dispatch
+from spectralops import _arrays, _checks, _dispatch
 from spectralops._arrays import Operand
 from spectralops._compiler import unavailable
 from spectralops._plans.convolution_cost import Cost
 from spectralops._plans.vector_cost import Rates
 
 __all__ = [
-    "METHODS", "bytes_moved", "explain_method", "machine_rates", "offered", "quickest", "result_dtype", "surroundings",
+    "METHODS", "around", "bytes_moved", "explain_method", "machine_rates", "offered", "quickest", "result_dtype",
+    "surroundings",
 ]  # fmt: skip
 
 METHODS = ("auto", "direct", "fft", "tiles")
@@ -48,6 +49,14 @@ def surroundings(op: str, device: str, backend: str | None) -> tuple[Rates | Non
     if backend is None and isinstance(device, str) and device.startswith("cuda"):
         backend = "cuda"
     return machine_rates(backend), device_shared(op, backend)
+
+
+def around(op: str, x: Any, backend: str | None) -> tuple[Rates | None, int] | None:
+    """The same for a NumPy or CuPy array; None for others."""
+    device = _arrays.native_devices.get(type(x))
+    if device == "cuda" and backend is None:
+        return None, _shared()()
+    return None if device is None else surroundings(op, device, backend)
 
 
 def device_shared(op: str, backend: str | None) -> int:

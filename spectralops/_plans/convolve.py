@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from spectralops import _arrays, _checks, _dispatch
+from spectralops import _checks, _dispatch
 from spectralops._arrays import ArraySpec, Operand
 from spectralops._plans import transform
 from spectralops._plans.convolution import (
@@ -25,7 +25,7 @@ from spectralops._plans.convolution import (
 )
 from spectralops._plans.convolution_cost import Cost, Linear, choose
 from spectralops._plans.device_convolution_cost import DeviceSums, ring
-from spectralops._plans.memo import by_looks, memoised
+from spectralops._plans.memo import memoised
 from spectralops._plans.vector_cost import LARGEST_AXES, Rates, Sums
 from spectralops.errors import UnsupportedError
 
@@ -216,18 +216,6 @@ def build(
     kernel = transform.array_spec(OP, "kernel", kernel)
     around = surroundings(OP, device, backend)
     return _checked(x, kernel, mode, boundary, fillvalue, axes, method, backend, device, default, *around)
-
-
-def known(x: Any, kernel: Any, *options: Any) -> ConvolvePlan | None:
-    """The plan of NumPy or CuPy arrays for :func:`build`'s options in order, if nothing has to be looked at."""
-    device = _arrays.native_devices.get(type(x))
-    return None if device is None else _known((x, kernel), surroundings(OP, device, options[-1]), *options)
-
-
-@by_looks
-def _known(specs: list[ArraySpec], device: str, around: tuple[Rates | None, int], *options: Any) -> ConvolvePlan:
-    x, kernel = specs
-    return _checked(x, kernel, *options, device, "float64", *around)
 
 
 @memoised

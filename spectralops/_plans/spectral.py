@@ -13,11 +13,11 @@ from spectralops import _arrays, _checks, _dispatch
 from spectralops._arrays import ArraySpec, Operand
 from spectralops._plans import transform
 from spectralops._plans.grid import Grid, Symbol, sampled
-from spectralops._plans.memo import by_looks, memoised
+from spectralops._plans.memo import memoised
 from spectralops._plans.transfers import Transfer
 from spectralops.errors import UnsupportedError
 
-__all__ = ["SpectralFilterPlan", "known", "plan_spectral_filter"]
+__all__ = ["SpectralFilterPlan", "plan_spectral_filter"]
 
 OP = "spectral_filter"
 PAD_MODES = ("zero", "reflect", "edge")
@@ -259,27 +259,6 @@ def plan_spectral_filter(
     plan = _build(shape, dtype, specs, names, value, spacing, pad_width, pad_mode, axes, backend, device, default)
     # A callable's closure may hold anything: it must not live on in the cache.
     return plan if symbol is value else replace(plan, transfer=symbol)
-
-
-@by_looks
-def known(
-    specs: list[ArraySpec],
-    device: str,
-    transfers: tuple[Transfer, ...],
-    separable: bool,
-    spacing: Any,
-    pad_width: Any,
-    pad_mode: str,
-    axes: Any,
-    backend: str | None,
-) -> SpectralFilterPlan:
-    """The plan for x and the arrays of the transfer, or one of the package's own."""
-    x, *factors = specs
-    transfer = tuple(factors) if separable else (*factors, *transfers)[0]
-    return plan_spectral_filter(
-        x.shape, x.dtype, transfer, spacing=spacing, pad_width=pad_width, pad_mode=pad_mode, axes=axes,
-        backend=backend, device=device,
-    )  # fmt: skip
 
 
 def _canonical_transfer(transfer: Any) -> tuple[tuple[ArraySpec, ...], tuple[str, ...], Any]:

@@ -12,7 +12,7 @@ import numpy as np
 from spectralops import _checks, _dispatch
 from spectralops._arrays import ArraySpec, Operand
 from spectralops._plans import transform
-from spectralops._plans.memo import by_looks, memoised
+from spectralops._plans.memo import memoised
 
 __all__ = ["SpectralConvPlan", "plan_spectral_conv"]
 
@@ -200,23 +200,6 @@ def plan_spectral_conv(
     """The plan of :func:`spectralops.spectral_conv`; `default` is the dtype that integers become."""
     spec = transform.array_spec(OP, "weight", weight)
     return _build(shape, dtype, spec, depthwise, out_shape, axes, backend, device, default)
-
-
-@by_looks
-def known(
-    specs: list[ArraySpec],
-    device: str,
-    values: tuple[()],
-    depthwise: bool,
-    out_shape: Any,
-    axes: Any,
-    backend: str | None,
-) -> SpectralConvPlan:
-    """The plan for x and the weight."""
-    x, weight = specs
-    return plan_spectral_conv(
-        x.shape, x.dtype, weight, depthwise=depthwise, out_shape=out_shape, axes=axes, backend=backend, device=device
-    )
 
 
 @memoised

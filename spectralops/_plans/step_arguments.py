@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,20 +11,26 @@ import numpy as np
 from spectralops import _arrays, _checks, _dispatch, boundary
 from spectralops._plans import schemes, stability, transform
 from spectralops._plans.geometry import geometry_of
-from spectralops._plans.memo import by_looks, memoised
+from spectralops._plans.looks import Looks
+from spectralops._plans.memo import memoised
 from spectralops._plans.step_setup import Setup
 from spectralops._plans.steps import StepPlan
 from spectralops._plans.terms import FORMS, SCHEMES, Advection, Diffusion, Field, Pointwise, SelfAdvection, Source, Term
 
-__all__ = ["Options", "advection", "prepare", "run"]
+__all__ = ["Named", "Options", "advection", "prepare", "run"]
 
 INTEGRATORS = tuple(schemes.STAGES)
 METHODS = ("stencil", "spectral", "auto")
 ON_UNSTABLE = ("raise", "warn", "ignore")
-# The only type of coefficient that no value of another type is equal to.
-FLOATS = frozenset({float})
+# Types of dt that are the same number where they are equal.
+NUMBERS = frozenset({float, int, np.float64, np.float32})
+# Plans kept by their dt and number of steps for arguments that look the same.
+KEPT = 16
 # Cells that are looked at together for the largest diffusivity.
 PART = 1 << 15
+
+# Places among Options.
+COUNT, UNSTABLE = 3, 5
 
 # The caller's terms, each with the prefix that names its arguments in messages.
 Named: TypeAlias = tuple[tuple[str, Term], ...]
@@ -100,57 +106,64 @@ class Options(NamedTuple):
     integrator: str = "euler"
 
 
-def run(op: str, u: Any, dx: Any, dt: Any, terms: Named, options: Options, out: Any, workers: int | None) -> Any:
-    """Plan a step for u and take it."""
-    setup = _known_setup(op, u, dx, terms, options)
+class _Taken:
+    """What calls that look alike have found: the step apart from dt, and plans by dt and the number of steps."""
+
+    __slots__ = ("plans", "setup")
+
+    def __init__(self) -> None:
+        self.setup: Setup | None = None
+        self.plans: dict[tuple[Any, int], _dispatch.Known] = {}
+
+    def plan(self, setup: Setup, arrays: Sequence[Any], dt: Any, steps: Any, on_unstable: Any) -> StepPlan:
+        """The plan of so many steps, to be found again if it depends on the looks of the arrays alone."""
+        plan = _timed(setup, arrays[1:], dt, steps, on_unstable, 6)
+        by_value = setup.diffusivities and type(arrays[0]) is np.ndarray
+        warned = on_unstable == "warn" and plan.dt > plan.stable_dt
+        if type(dt) in NUMBERS and type(steps) is int and not by_value and not warned:
+            if len(self.plans) >= KEPT:
+                self.plans.clear()
+            self.plans[dt, steps] = _dispatch.Known(plan)
+        return plan
+
+
+_taken = Looks(_Taken)
+
+
+def run(
+    op: str,
+    make: Callable[..., Named],
+    u: Any,
+    dx: Any,
+    dt: Any,
+    coefficients: tuple[Any, ...],
+    options: tuple[Any, ...],
+    out: Any,
+    workers: int | None,
+) -> Any:
+    """Plan a step for u and take it; `make` makes its terms of the coefficients, `options` are those of Options."""
+    steps = options[COUNT]
+    taken, found = _taken.find(u, (dx, *coefficients, *options[:COUNT], *options[COUNT + 1 :]), op)
+    if type(dt) in NUMBERS and type(steps) is int:
+        known = taken.plans.get((dt, steps))
+        if known is not None:
+            return known(found, out, workers)
+    setup = taken.setup
     if setup is not None:
-        plan = _timed(setup, [], dt, options.steps, options.on_unstable, 5)
-        return _dispatch.execute(plan, (u,), out=out, workers=workers)
+        plan = taken.plan(setup, found, dt, steps, options[UNSTABLE])
+        return _dispatch.execute(plan, found, out=out, workers=workers)
+    terms = make(*coefficients)
     home, spec = _arrays.describe(op, "u", u)
     default = _arrays.default_float(home)
-    plan, arrays = prepare(op, spec.shape, spec.dtype, dx, dt, terms, options, home.kind, default, stacklevel=5)
-    return plan(u, *arrays, out=out, workers=workers)
-
-
-def _known_setup(op: str, u: Any, dx: Any, terms: Named, options: Options) -> Setup | None:
-    """The setup of a periodic step of a NumPy or CuPy array, its coefficients numbers, without a look at them."""
-    bc, source, mask, _, method, _, axes, backend, integrator = options
-    if type(bc) is not boundary.Periodic or source is not None or mask is not None:
-        return None
-    values: list[tuple[Any, ...]] = []
-    for _, term in terms:
-        kind = type(term)
-        if kind is Diffusion and type(term.nu) is float:  # type: ignore[union-attr]
-            values.append((kind, term.nu))  # type: ignore[union-attr]
-        elif kind is SelfAdvection:
-            values.append((kind, term.scheme, term.form))  # type: ignore[union-attr]
-        elif kind is Advection and type(term.velocity) is tuple and FLOATS.issuperset(map(type, term.velocity)):  # type: ignore[union-attr]
-            values.append((kind, term.velocity, term.scheme, term.form))  # type: ignore[union-attr]
-        elif kind is Source and type(term.rate) is float:  # type: ignore[union-attr]
-            values.append((kind, term.rate))  # type: ignore[union-attr]
-        else:
-            return None
-    return _known((u,), tuple(values), op, dx, method, axes, backend, integrator)
-
-
-@by_looks
-def _known(
-    specs: list[_arrays.ArraySpec],
-    device: str,
-    terms: tuple[Any, ...],
-    op: str,
-    dx: Any,
-    method: Any,
-    axes: Any,
-    backend: Any,
-    integrator: Any,
-) -> Setup:
-    (u,) = specs
-    named = tuple([("", kind(*values)) for kind, *values in terms])
-    return _setup(
-        op, u.shape, u.dtype, dx, named, boundary.Periodic(), None, None, method, axes, backend, integrator, device,
-        "float64",
-    )  # fmt: skip
+    shared = Options(*options)
+    setup, arrays = _arranged(op, spec.shape, spec.dtype, dx, terms, shared, home.kind, default)
+    given = (u, *arrays)
+    if _dispatch.same(found, given):
+        taken.setup = setup
+    else:
+        taken = _Taken()
+    plan = taken.plan(setup, given, dt, steps, shared.on_unstable)
+    return _dispatch.execute(plan, given, out=out, workers=workers)
 
 
 def prepare(
@@ -166,7 +179,15 @@ def prepare(
     stacklevel: int = 4,
 ) -> tuple[StepPlan, list[Any]]:
     """The plan of a step from the caller's arguments, and the arrays to call it with after u."""
-    bc, source, mask, steps, method, on_unstable, axes, backend, integrator = options
+    setup, arrays = _arranged(op, shape, dtype, dx, terms, options, device, default)
+    return _timed(setup, arrays, dt, options.steps, options.on_unstable, stacklevel + 1), arrays
+
+
+def _arranged(
+    op: str, shape: Any, dtype: Any, dx: Any, terms: Named, options: Options, device: str, default: str
+) -> tuple[Setup, list[Any]]:
+    """A step apart from dt, and its arrays after u."""
+    bc, source, mask, _, method, _, axes, backend, integrator = options
     arrays: list[Any] = []
     find: Callable[..., Setup] = _setup
     named = []
@@ -180,10 +201,10 @@ def prepare(
     setup = find(
         op, shape, dtype, dx, tuple(named), bc, source, mask, method, axes, backend, integrator, device, default
     )
-    return _timed(setup, arrays, dt, steps, on_unstable, stacklevel + 1), arrays
+    return setup, arrays
 
 
-def _timed(setup: Setup, arrays: list[Any], dt: Any, steps: Any, on_unstable: Any, stacklevel: int) -> StepPlan:
+def _timed(setup: Setup, arrays: Sequence[Any], dt: Any, steps: Any, on_unstable: Any, stacklevel: int) -> StepPlan:
     """The plan of so many steps of dt."""
     op = setup.geometry.op
     if not isinstance(on_unstable, str) or on_unstable != "raise":
@@ -319,7 +340,7 @@ def _canonical(operands: _Operands, prefix: str, term: Term, order: list[int]) -
     return term
 
 
-def _stable_dt(setup: Setup, arrays: list[Any]) -> float:
+def _stable_dt(setup: Setup, arrays: Sequence[Any]) -> float:
     """Largest stable dt with the diffusivities in host memory; one on a device would have to be waited for.
 
     Raises

@@ -1,0 +1,92 @@
+"""Calls that look like an earlier one: what that one found is found again with nothing described or checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from spectralops import _arrays, boundary
+from spectralops._plans.terms import Advection, Diffusion, SelfAdvection, Source
+
+__all__ = ["KEYS", "Looks"]
+
+F = TypeVar("F")
+
+# Types whose values never change, and are the same where they are equal.
+KEYS = frozenset(
+    {
+        float, int, bool, complex, str, type(None), np.float64, np.float32, np.int64, SelfAdvection,
+        boundary.Dirichlet, boundary.Hold, boundary.Neumann, boundary.Outflow, boundary.Periodic, boundary.Reflect,
+        boundary.Robin,
+    }
+)  # fmt: skip
+# Those that hold others, which may be arrays.
+HOLDERS = frozenset({Advection, Diffusion, Source})
+
+
+def look(value: Any, cls: type, arrays: list[Any]) -> tuple[Any, ...]:
+    """What tells an argument from others: of an array of `cls`, which is put into the list, its shape and dtype.
+
+    A number equals those of other types, also inside a sequence, but must not be taken for them. An array without axes
+    counts by its value, which may change.
+
+    Raises
+    ------
+    TypeError
+        If the argument may change, or is not known to be the same as what it equals.
+    """
+    kind: Any = type(value)
+    if kind in KEYS:
+        return kind, value
+    if kind is cls and value.ndim:
+        arrays.append(value)
+        return kind, value.shape, value.dtype
+    if kind is tuple or kind is list:
+        kinds = tuple(map(type, value))
+        if KEYS.issuperset(kinds):
+            return kind, kinds, *value
+        return kind, *[look(each, cls, arrays) for each in value]
+    if kind is dict:
+        return kind, *[look(item, cls, arrays) for item in value.items()]
+    if kind in HOLDERS:
+        return kind, *[look(getattr(value, name), cls, arrays) for name in kind.__slots__]
+    raise TypeError(f"{kind.__name__} has no looks")
+
+
+class Looks(Generic[F]):
+    """What calls of an operator have found, by the looks of their arguments. The last 512 of these are kept.
+
+    `nothing` makes what a call finds that is like no earlier one, to be filled in by it.
+    """
+
+    def __init__(self, nothing: Callable[[], F]) -> None:
+        @lru_cache(maxsize=512, typed=True)
+        def found(*looks: Any) -> F:
+            return nothing()
+
+        self._found, self._nothing = found, nothing
+
+    def find(self, x: Any, arguments: tuple[Any, ...], *around: Any) -> tuple[F, tuple[Any, ...]]:
+        """What calls with such arguments found, and x and the arrays in the order of these.
+
+        Found again are NumPy or CuPy arrays with others of their type, numbers, words and what holds them. `around` is
+        what else a call depends on.
+        """
+        cls: Any = type(x)
+        if cls not in _arrays.native_devices:
+            return self._nothing(), ()
+        try:
+            if KEYS.issuperset(map(type, arguments)):
+                return self._found(cls, x.shape, x.dtype, *around, *arguments), (x,)
+            arrays = [x]
+            looks = [each if type(each) in KEYS else look(each, cls, arrays) for each in arguments]
+            return self._found(cls, x.shape, x.dtype, *around, *looks), tuple(arrays)
+        except TypeError:  # so it is also where `around` has no hash
+            return self._nothing(), ()
+
+    def clear(self) -> None:
+        """Forget them."""
+        self._found.cache_clear()
