@@ -1,4 +1,4 @@
-"""Whether numba may compile kernels here: decided without loading it."""
+"""Whether kernels may be compiled here: decided without loading the compiler."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ SWITCH = "SPECTRALOPS_NUMBA"
 
 
 def unavailable() -> str:
-    """Why no kernel can be compiled, in words; empty where numba is at hand."""
+    """Why no kernel can be compiled, in words; empty where llvmlite is at hand."""
     if os.environ.get(SWITCH) == "0":
         return f"{SWITCH}=0 switches compiled kernels off"
-    return "" if _installed() else "numba, which compiles kernels, is not installed"
+    return "" if _installed() else "llvmlite, which compiles kernels, is not installed"
 
 
 @lru_cache(maxsize=1)
 def _installed() -> bool:
-    return all(importlib.util.find_spec(name) is not None for name in ("numba", "llvmlite"))
+    return importlib.util.find_spec("llvmlite") is not None

@@ -19,8 +19,9 @@ def warmup(dtypes: Any = ("float32", "float64")) -> None:
 
     Compiled kernels are kept in the user's cache directory (or in ``SPECTRALOPS_CACHE_DIR``) for later processes, so
     that one call after installation is enough, for instance while a container image is built. Where the kernels are
-    there already, this loads them. Without numba, or with ``SPECTRALOPS_NUMBA=0``, there is nothing to compile. The
-    steps' inner loops depend on their terms: they compile at their first call, in a moment, and are kept likewise.
+    there already, this loads them. Without llvmlite, which comes with numba, or with ``SPECTRALOPS_NUMBA=0``, there is
+    nothing to compile. The steps' inner loops depend on their terms: they compile at their first call, in a moment, and
+    are kept likewise.
 
     Parameters
     ----------

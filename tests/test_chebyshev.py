@@ -271,12 +271,12 @@ def test_bytes_of_a_slab(form: str, streams: int) -> None:
 def test_explain_names_the_kernel() -> None:
     lines = so.plan_diffusion_filter((1024, 1024), "float64", 20.0, 1.0).explain().splitlines()
     assert lines[-2] == (
-        "  runs: kernel 'chebyshev_open_2d' of the vector engine, compiled by numba on first use: 22 level(s) per pass "
+        "  runs: kernel 'chebyshev_open_2d' of the vector engine, compiled on first use: 22 level(s) per pass "
         "over a grid, grids or strips of them shared among workers"
     )
     mask = np.ones((64,), bool)
     plan = so.plan_diffusion_filter((8, 64), "float32", 20.0, 1.0, mask=mask, axes=1)
-    assert "'chebyshev_coast_1d' of the vector engine, compiled by numba on first use: 1 level(s)" in plan.explain()
+    assert "'chebyshev_coast_1d' of the vector engine, compiled on first use: 1 level(s)" in plan.explain()
 
 
 def test_more_axes_than_kernels_have_run_on_numpy() -> None:

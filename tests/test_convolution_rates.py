@@ -186,7 +186,7 @@ def test_compiled(monkeypatch):
     monkeypatch.setattr(kernels, "_loaded", {("forward", "float32"): None})
     assert kernels.compiled("forward", "float32")
     assert not kernels.compiled("forward", "float64")
-    kernels._to_disk("forward", "float64", ("symbol", b"code"))
+    kernels._to_disk("forward", "float64", b"code")
     assert kernels.compiled("forward", "float64")
     monkeypatch.setattr(kernels, "cache_directory", lambda: None)
     assert not kernels.compiled("forward", "float64")

@@ -175,7 +175,7 @@ def test_explain_says_what_runs(monkeypatch):
         "(3, 4, 16, 100) on backend 'cpu', arithmetic in float32",
         "  transforms: real, sizes 64 x 256 and 32 x 200, along axes (2, 3), keeping 16 x 100 wavenumbers from (-8, 0)",
         "  products: 3 channels by 4, summed over a batch of 5",
-        "  runs: vector engine, compiled by numba on first use: transforms of kept modes only, of x by product, fft "
+        "  runs: vector engine, compiled on first use: transforms of kept modes only, of x by product, fft "
         "and of the gradient by product, fft along the axes (product: folded Fourier matrix, where few modes are kept; "
         "fft: all, of which the kept ones are written), image by image in cache, one product per mode over the batch "
         "with modes in the lanes; images and tiles of channels shared among workers",

@@ -106,7 +106,7 @@ def test_explain_says_what_runs():
         "spectral_conv: float32 (5, 3, 64, 256) -> (5, 4, 32, 200) on backend 'cpu', arithmetic in float32",
         "  transforms: real, size 64 x 256 to 32 x 200, along axes (2, 3), keeping 16 x 100 wavenumbers from (-8, 0)",
         "  mixing: 3 channels to 4; weight complex128 (3, 4, 16, 100), cast to complex64 at each call",
-        "  runs: vector engine, compiled by numba on first use: transforms of kept modes only, forward by product, fft "
+        "  runs: vector engine, compiled on first use: transforms of kept modes only, forward by product, fft "
         "and inverse by product, fft along the axes (product: folded Fourier matrix, where few modes are kept; fft: "
         "all, of which the kept ones are written), image by image in cache, one product per mode over the channels "
         "with modes in the lanes; images and tiles of channels shared among workers",

@@ -107,7 +107,7 @@ def test_explain_says_what_runs():
         "  transforms: 4 real, size 6 x 8, along axes (1, 2), half spectrum on axis 2",
         "  padding: none (periodic)",
         "  transfer: Gaussian(decay=(0.5,)), sampled on the host and cached",
-        "  runs: vector engine, compiled by numba on first use: transform, product and inverse fused, one image at a "
+        "  runs: vector engine, compiled on first use: transform, product and inverse fused, one image at a "
         "time in cache, shared among workers",
         "  moves at least 768 bytes, 6080 operations, 32-bit offsets",
     ]

@@ -91,7 +91,7 @@ def algorithm(plan: DiffusionFilterPlan) -> str:
     grid, form = Grid.of(plan), plan.form
     levels = schedule.levels_of_a_pass(grid.slabs, grid.slab_bytes(form), 1)
     return (
-        f"kernel 'chebyshev_{form}_{grid.dims}d' of the vector engine, compiled by numba on first use: "
+        f"kernel 'chebyshev_{form}_{grid.dims}d' of the vector engine, compiled on first use: "
         f"{min(levels, plan.n_steps)} level(s) per pass over a grid, grids or strips of them shared among workers"
     )
 

@@ -166,7 +166,7 @@ def algorithm(plan: AnyPlan) -> str:
         ways(Grid(sizes, plan.modes, plan.lowest, plan.halved, _precision(plan))) for sizes in _sizes(plan)
     )
     return (
-        f"vector engine, compiled by numba on first use: {_both_ways(first, second, gradient)} (product: folded "
+        f"vector engine, compiled on first use: {_both_ways(first, second, gradient)} (product: folded "
         f"Fourier matrix, where few modes are kept; fft: all, of which the kept ones are written), image by image in "
         f"cache, {rest} with modes in the lanes; images and tiles of channels shared among workers"
     )

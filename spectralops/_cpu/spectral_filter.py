@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import fft
 
 from spectralops._compiler import unavailable
 from spectralops._cpu.blocks import Index, blocks, run
@@ -86,7 +85,7 @@ def algorithm(plan: SpectralFilterPlan) -> str:
     if _is_convolved(plan):
         (n,) = plan.sizes
         chirps = f"; length {n} by convolution with the filter's kernel, over {convolution_length(n)} points"
-    start = "vector engine, compiled by numba on first use: transform, product and inverse fused"
+    start = "vector engine, compiled on first use: transform, product and inverse fused"
     if _is_large(plan):
         return (
             f"{start}, the filter laid out in parts as they are used, the spectrum in the result's memory where the "
@@ -175,6 +174,8 @@ def _own(index: Index, factor: Array, axes: tuple[int, ...]) -> Index:
 
 def _filtered(plan: SpectralFilterPlan, x: Array, factors: tuple[Array, ...], out: Array, workers: int) -> None:
     """One block."""
+    from scipy import fft  # not needed where kernels are compiled, and slow to load
+
     if plan.padded:
         x = _padded(plan, x)
     halved, axes = plan.grid.halved, plan.axes

@@ -29,7 +29,7 @@ MEANING = {
 }
 
 
-ENGINES = {"vector": "kernels that numba compiles on first use", "scipy": "NumPy and SciPy"}
+ENGINES = {"vector": "kernels compiled on first use", "scipy": "NumPy and SciPy"}
 # What a tile of the device's kernels stands for.
 DEVICE_MEANING = MEANING | {
     "fft": "one tile for everything; a NaN reaches its whole image",

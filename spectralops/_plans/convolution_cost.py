@@ -40,7 +40,7 @@ LARGEST_TILE = 2**22  # elements of one tile
 class Cost:
     """One algorithm's operations, predicted time and transform lengths (none for direct sums), and who runs it.
 
-    `engine` is "scipy" (NumPy and SciPy), "vector" (kernels that numba compiles) or "cuda" (kernels of a device).
+    `engine` is "scipy" (NumPy and SciPy), "vector" (compiled kernels) or "cuda" (kernels of a device).
     Those have real numbers `packed` as complex ones where it is not empty: neighbours along one axis ("lines"),
     neighbouring columns of a tile in a block ("columns"), or two rows of an image that goes through memory between its
     axes ("rows").

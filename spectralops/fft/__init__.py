@@ -32,7 +32,7 @@ What holds for every library:
   run on SciPy or cupyx and refuse tensors that require grad.
 - The vector engine runs `fft`, `ifft`, `rfft`, `irfft` and their forms in several dimensions on C-contiguous arrays of
   single and double precision that are large enough to gain, at their own lengths, with a real side halved along the
-  last axis: mostly 1.5 to 2 times as fast as SciPy, and as accurate. It needs numba; ``SPECTRALOPS_NUMBA=0`` and any
+  last axis: mostly 1.5 to 2 times as fast as SciPy, and as accurate. It needs llvmlite; ``SPECTRALOPS_NUMBA=0`` and any
   backend set by SciPy's control switch it off.
 - The backend control (`set_backend` and the others) is SciPy's own. It reaches the transforms of NumPy arrays, which
   call SciPy's public functions.
