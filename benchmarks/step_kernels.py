@@ -46,7 +46,7 @@ def rates(plan: Any) -> list[float]:
     job = np.zeros(len(Job), np.int64)
     job[Job.SIZE] = size
     coefficients = np.array([0.6, *[0.1] * (program.numbers - 1), 0.0], plan.compute)
-    rows = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 10)(int(stages(program)[0]))
+    rows = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 10)(int(stages(program, program.interleaves)[0]))
     place = CELLS // 2
     source = scratch.ctypes.data + place * itemsize
     addresses = (job.ctypes.data, coefficients.ctypes.data, scratch.ctypes.data, place, source)

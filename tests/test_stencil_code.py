@@ -75,8 +75,22 @@ def test_a_mask_closes_the_faces_that_something_flows_through() -> None:
     assert (program().closed, program().scratch) == ((), 2)
 
 
-def test_inner_loops_are_vectors_and_never_contracted() -> None:
-    text = machine.assembly(program())
+def test_rows_are_interleaved_where_neighbours_share_fluxes_along_them() -> None:
+    mask, nu = ArraySpec((64, 64), "bool"), ArraySpec((64, 64), F32)
+    masked = program(mask=mask)
+    varied = program_of(so.plan_pde_step((64, 64), F32, 1.0, 0.1, so.Diffusion(nu)))[0]
+    assert masked.interleaves
+    assert varied.interleaves
+    assert not program().interleaves
+    assert not replace(masked, pointwise=1).interleaves
+    assert not replace(masked, fluxes=masked.fluxes * 4).interleaves, "the code would be long"
+    across = tuple(part for part in masked.fluxes if part.axis == 1)
+    assert not replace(masked, fluxes=across).interleaves
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_inner_loops_are_vectors_and_never_contracted(interleaved: bool) -> None:
+    text = machine.assembly(program(mask=ArraySpec((64, 64), "bool")), interleaved)
     assert re.search(r"\bv?mulps\b|\bfmul\b", text)
     assert not re.search(r"\bvfn?m(add|sub)|\bfml[as]\b|\bfmadd\b", text)
 
@@ -95,7 +109,7 @@ def compiled_times(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A list that grows with every compilation."""
     times: list[str] = []
     compile_ = machine._optimised
-    monkeypatch.setattr(machine, "_optimised", lambda dtype, emit: (times.append(dtype), compile_(dtype, emit))[1])
+    monkeypatch.setattr(machine, "_optimised", lambda dtype, *rest: (times.append(dtype), compile_(dtype, *rest))[1])
     return times
 
 

@@ -86,9 +86,15 @@ def call(term: str, grid: str, rng: np.random.Generator, dtype: str, **options: 
 
 @pytest.fixture(params=["whole", "tiles"])
 def tiling(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Grids of the tests' size as they are, and cut into many tiles of few levels, as large ones are."""
+    """Grids of the tests' size as they are, and cut into many tiles of few levels, as large ones are.
+
+    Of each, some tests interleave rows wherever they may, others nowhere.
+    """
+    interleaving = zlib.crc32(request.node.name.encode()) % 2
+    constants = {"LEAST_LEVELS": 1, "SPARE_FRACTION": 0} if interleaving else {"LEAST_LEVELS": 99}
     if request.param == "tiles":
-        cut_up(monkeypatch, TILE_REACHES=1, **SMALL)
+        constants |= {"TILE_REACHES": 1, **SMALL}
+    cut_up(monkeypatch, **constants)
     return request.param
 
 
@@ -204,6 +210,8 @@ def test_any_tiling_gives_the_bits_of_single_numpy_steps(
         BLOCK_ROWS=data.draw(st.integers(1, 9), "rows"),
         BLOCK_PLANES=data.draw(st.integers(1, 3), "planes"),
         MOST_LEVELS=data.draw(st.integers(1, 9), "levels"),
+        LEAST_LEVELS=data.draw(st.integers(1, 5), "interleaved from"),
+        SPARE_FRACTION=data.draw(st.sampled_from([0, 0, 8]), "left over"),
     )
     rng = np.random.default_rng(problem["seed"])
     stepped = problem["shape"]

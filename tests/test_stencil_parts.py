@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(bool(_compiler.unavailable()), reason=_compiler.
 if not _compiler.unavailable():
     from spectralops._cpu.stencil import engine, tiles
     from spectralops._cpu.stencil import schedule as schedules
-    from spectralops._cpu.stencil.layout import Flag, Item, Record, Wall
+    from spectralops._cpu.stencil.layout import Flag, Item, Record, Wall, vectors_of
     from spectralops._cpu.stencil.program import Program, program_of
     from spectralops._cpu.stencil.schedule import BUFFERS, schedule
     from spectralops._cpu.vector import host
@@ -162,6 +162,31 @@ def test_costly_steps_take_few_levels_a_pass() -> None:
     assert [one.steps for one in engine.Prepared(plan).passes(1)] == [3, 3, 3]
 
 
+def test_rows_are_interleaved_for_several_levels_where_whole_blocks_waste_little() -> None:
+    masked = program(mask=np.ones((64, 64), bool))
+    block = host.lanes(F32) * vectors_of(host.lanes(F32))
+
+    def interleaved(cells: int, steps: int, of: Program = masked, widths: tuple[int, int, int] = (0, 1, 1)) -> bool:
+        (one,) = tiles.passes(tiles.Frame(1, (1, 40, cells), 2, (False,) * 3, widths, of), steps, 1)
+        expected = tiles.Layout.of_tile((1, 40, cells), widths, 4, block if one.interleaved else 1)
+        assert one.layout == expected
+        return one.interleaved
+
+    few = host.lanes(F32) <= tiles.MOST_LANES
+    assert interleaved(block, 4) == few
+    assert not interleaved(block, 3)
+    assert not interleaved(block, 4, program())
+    assert not interleaved(block, 4, widths=(0, 1, 2))
+    least = -(-block * 16 // 9)  # an eighth of them is as much as completes two blocks
+    assert interleaved(least, 4) == few
+    assert not interleaved(least - 1, 4)
+
+
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16])
+def test_blocks_of_interleaved_rows_have_no_more_vectors_than_wanted(lanes: int) -> None:
+    assert vectors_of(lanes) == {2: 8, 4: 8, 8: 8, 16: 16}[lanes]
+
+
 @pytest.mark.parametrize("itemsize", [4, 8])
 @pytest.mark.parametrize("n", [5, 64, 1000, 1024, 4096])
 def test_rows_keep_off_page_multiples(n: int, itemsize: int) -> None:
@@ -182,6 +207,18 @@ def test_ghosts_and_vectors_lie_inside_the_buffer(planes: int, widths: tuple[int
     last = (planes - 1 + widths[0]) * layout.plane_pitch + (rows - 1 + widths[1]) * layout.pitch + n - 1 + widths[2]
     assert first - lanes >= 0
     assert layout.base + last + lanes < layout.size
+
+
+@pytest.mark.parametrize(("itemsize", "lanes"), [(4, 8), (8, 4), (8, 8)])
+@pytest.mark.parametrize("n", [1, 64, 65, 1000])
+def test_interleaved_rows_keep_their_ghosts_apart(n: int, itemsize: int, lanes: int) -> None:
+    """Those before the first cell are in the vector before it, those behind the last whole block in the next one."""
+    block = lanes * vectors_of(lanes)
+    layout = tiles.Layout.of_tile((1, 3, n), (0, 1, 1), itemsize, block)
+    whole = -(-n // block) * block
+    assert layout.pitch >= whole + 2 * lanes
+    assert layout.base - layout.pitch - lanes >= 0
+    assert layout.base + 3 * layout.pitch + whole + lanes <= layout.size
 
 
 # Schedules.
@@ -241,6 +278,9 @@ def test_every_level_finds_the_one_before_in_its_source(data: st.DataObject) -> 
             place = (slice(j0 - pad + shift, j1 - pad + shift), slice(i0, i1))
             assert (result[place] == -1).all()
             result[place] = level
+            # Interleaved rows go there by way of the copy of u that would be next.
+            assert -1 - record[Record.TARGET] != record[Record.SOURCE]
+            held[-1 - record[Record.TARGET], j0:j1, i0:over] = -1
         else:
             held[record[Record.TARGET], j0:j1, i0:over] = -1
             held[record[Record.TARGET], j0:j1, i0:i1] = level

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial, reduce
 from operator import and_
 from typing import Any
 
+from spectralops._cpu.stencil.blocks import vector_of
 from spectralops._cpu.stencil.emit import Emitter, Tables, Value
 from spectralops._cpu.stencil.formula import Cell, Formula
 from spectralops._cpu.stencil.layout import ALL_OPEN, INSIDE, OUTSIDE, Job
@@ -21,7 +23,41 @@ def emit_program(e: Emitter, program: Program) -> None:
     """Define the functions of all stages."""
     together = next((rows for most, rows in TOGETHER if program.operations <= most), 1)
     for stage in range(program.stages):
-        _emit_rows(e, program, stage, together)
+        (_emit_blocks if e.interleaved else _emit_rows)(e, program, stage, together)
+
+
+def _emit_blocks(e: Emitter, program: Program, stage: int, together: int) -> None:
+    """Define the same for interleaved rows, which may always run over their end."""
+    with e.function(f"rows_{stage}", "qffiffiiii", private=False) as arguments:
+        job, coefficients, scratch, place, source, target, pitch, count, n, _ = arguments
+        rows = _Rows(e, program, stage, Tables(e, job), coefficients, scratch, place, source)
+
+        def several(first: Value, some: int) -> None:
+            with e.loop(0, n, e.unit) as block:
+                targets = [e.shift(target, (first + row) * pitch + block) for row in range(some)]
+
+                def computed(all_open: bool) -> None:
+                    formula = rows.formula(first, block, all_open)
+                    for x in range(e.vectors):
+                        for row, to in enumerate(targets):
+                            (value,) = rows.values(formula, [(0, row, x)])
+                            e.store(to, x * e.lanes, value)
+
+                def apart() -> None:
+                    all_open, outside = rows.marks(first, block, some)
+                    with e.when(outside.negated()):
+                        e.either(all_open, lambda: computed(True), lambda: computed(False))
+
+                if program.marked and together > 1:
+                    apart()
+                else:
+                    computed(False)
+
+        with e.loop(0, count - (together - 1), together) as row:
+            several(row, together)
+        if together > 1:
+            with e.loop(e.after, count) as row:
+                several(row, 1)
 
 
 def _emit_rows(e: Emitter, program: Program, stage: int, together: int) -> None:
@@ -42,7 +78,11 @@ def _emit_rows(e: Emitter, program: Program, stage: int, together: int) -> None:
                 targets = [e.shift(target, (first + row) * out_pitch) for row in range(some)]
 
                 def computed(all_open: bool) -> list[Value]:
-                    values = rows.values(first, k, some, before, all_open)
+                    formula = rows.formula(first, k, all_open)
+                    formula.before = before
+                    cells = [(0, row, 0) for row in range(some)]
+                    values = rows.values(formula, cells)
+                    carried = [value() for cell in cells for _, value in formula.carried(cell)]
 
                     def whole() -> None:
                         for to, value in zip(targets, values, strict=True):
@@ -54,7 +94,7 @@ def _emit_rows(e: Emitter, program: Program, stage: int, together: int) -> None:
                             e.store_part(to, k, value, lanes)
 
                     e.either(k <= limit, whole, part)
-                    return e.carried
+                    return carried
 
                 def apart() -> list[Value]:
                     all_open, outside = rows.marks(first, k, some)
@@ -106,7 +146,17 @@ class _Rows:
         self.means = {mean: e.shift(self.before, size * k) for mean, k in program.mean_places.items()}
 
     def _at(self, first: Value, k: Value, cell: Cell) -> Value:
-        return self.plane_pitch * cell[0] + self.pitch * cell[1] + first * self.pitch + (k + cell[2])
+        x = cell[2] * self.e.lanes if self.e.interleaved else cell[2]
+        return self._line(first, cell) + (k + x)
+
+    def _line(self, first: Value, cell: Cell) -> Value:
+        return self.plane_pitch * cell[0] + self.pitch * cell[1] + first * self.pitch
+
+    def _vector(self, load: Callable[[Any], Value], first: Value, k: Value, cell: Cell) -> Value:
+        """The vector at a cell's offset from the k-th cell of a row."""
+        if not self.e.interleaved:
+            return load(self._at(first, k, cell))
+        return vector_of(self.e, load, self._line(first, cell) + k, cell[2])
 
     def marks(self, first: Value, k: Value, some: int) -> tuple[Value, Value]:
         """Whether no face of a vector of cells in some rows is closed, and whether all of them are outside the mask."""
@@ -124,45 +174,47 @@ class _Rows:
         (found,) = self.e.either_of((lowest & (ALL_OPEN | OUTSIDE)) > 0, of_all, lambda: [lowest & 0])
         return (found & ALL_OPEN) > 0, (found & OUTSIDE) > 0
 
-    def _formula(self, first: Value, k: Value, all_open: bool = False) -> Formula:
-        e, program, at = self.e, self.program, partial(self._at, first, k)
+    def formula(self, first: Value, k: Value, all_open: bool = False) -> Formula:
+        e, program = self.e, self.program
+
+        def read(field: Value, cell: Cell, load: Callable[[Value, Any], Value] = e.load) -> Value:
+            return self._vector(partial(load, field), first, k, cell)
+
         return Formula(
             e,
             program,
             self.numbers.__getitem__,
-            lambda cell: e.load(self.source, at(cell)),
-            lambda place, cell: e.load(self.fields[place], at(cell)),
-            lambda cell: e.load_bits(self.mask, at(cell)),
-            lambda mean, face: e.load(self.means[mean], at(face)),
-            lambda place, cell: e.load(self.fields[program.fields + place], at(cell)),
+            lambda cell: read(self.source, cell),
+            lambda place, cell: read(self.fields[place], cell),
+            lambda cell: read(self.mask, cell, e.load_bits),
+            lambda mean, face: read(self.means[mean], face),
+            lambda place, cell: read(self.fields[program.fields + place], cell),
             self.zero,
+            partial(self._at, first, k),
             all_open,
         )
 
     def carried(self, first: Value, k: Value, some: int) -> tuple[list[Any], list[Value]]:
         """What a vector of cells leaves for the next one, in some rows: keys and values."""
-        formula = self._formula(first, k)
+        formula = self.formula(first, k)
         found = [entry for row in range(some) for entry in formula.carried((0, row, 0))]
         return [key for key, _ in found], [value() for _, value in found]
 
-    def values(self, first: Value, k: Value, some: int, before: dict[Any, Value], all_open: bool) -> list[Value]:
-        """The results of a vector of cells from the k-th on, in some rows; their sums of increments are stored."""
-        e, program, at = self.e, self.program, partial(self._at, first, k)
-        formula = self._formula(first, k, all_open)
-        formula.before = before
+    def values(self, formula: Formula, cells: list[Cell]) -> list[Value]:
+        """The results of the vectors at some offsets; their sums of increments are stored."""
+        e, program = self.e, self.program
         results, sums = [], []
-        for row in range(some):
-            cell = (0, row, 0)
-            value, total = self._combined(formula, cell, at(cell))
+        for cell in cells:
+            place = formula.place(cell)
+            value, total = self._combined(formula, cell, place)
             if program.masked and not program.restored:
                 value = e.chosen(formula.inside(cell), INSIDE, value, formula.u(cell))
             results.append(value)
             if total is not None:
-                sums.append((at(cell), total))
+                sums.append((place, total))
         # All that is read is read by now: the stage may write where it has read.
         for place, total in sums:
             e.store(self.total, place, total)
-        e.carried = [value() for row in range(some) for _, value in formula.carried((0, row, 0))]
         return results
 
     def _combined(self, formula: Formula, cell: Cell, place: Value) -> tuple[Value, Value | None]:

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
+
+from spectralops._cpu.stencil.layout import vectors_of
 
 __all__ = ["Emitter", "Tables", "Value"]
 
@@ -64,6 +67,9 @@ class Value:
     def __and__(self, other: Any) -> Value:
         return Value(self.builder, self.builder.and_(self.ir, self._other(other)))
 
+    def __rshift__(self, bits: int) -> Value:
+        return Value(self.builder, self.builder.ashr(self.ir, self._other(bits)))
+
     def _compare(self, sign: str, other: Any) -> Value:
         compare = self.builder.icmp_signed if isinstance(self.ir.type, ir.IntType) else self.builder.fcmp_ordered
         return Value(self.builder, compare(sign, self.ir, self._other(other)))
@@ -80,20 +86,30 @@ class Value:
     def __ge__(self, other: Any) -> Value:
         return self._compare(">=", other)
 
+    def negated(self) -> Value:
+        """Whether a condition does not hold."""
+        return Value(self.builder, self.builder.not_(self.ir))
+
     def equals(self, other: Any) -> Value:
         """Whether two integers are the same."""
         return self._compare("==", other)
 
 
 class Emitter:
-    """Emits the code of one function; `element` is float32 or float64, offsets into memory count elements."""
+    """Emits the code of one function; `element` is float32 or float64, offsets into memory count elements.
 
-    def __init__(self, module: Any, dtype: str, lanes: int) -> None:
+    Where rows are `interleaved` (see :mod:`blocks`), they are made of units of several vectors, else of one.
+    """
+
+    def __init__(self, module: Any, dtype: str, lanes: int, interleaved: bool = False) -> None:
         self.module = module
         self.number = np.dtype(dtype).type
         self.element = ir.FloatType() if dtype == "float32" else ir.DoubleType()
         self.bytes = np.dtype(dtype).itemsize
         self.lanes = lanes
+        self.interleaved = interleaved
+        self.vectors = vectors_of(lanes) if interleaved else 1
+        self.unit = self.vectors * lanes
         self.vector = ir.VectorType(self.element, lanes)
         self.bits = ir.VectorType(ir.IntType(8 * self.bytes), lanes)
         self.builder: Any = None
@@ -231,6 +247,11 @@ class Emitter:
         order = ir.Constant(ir.VectorType(INT32, self.lanes), [self.lanes, *range(1, self.lanes)])
         return self._value(self.builder.shuffle_vector(values.ir, first.ir, order))
 
+    def shuffled(self, values: Value, others: Value, order: list[int]) -> Value:
+        """Lanes of two vectors, those of the second one counted behind those of the first, in an order."""
+        places = ir.Constant(ir.VectorType(INT32, self.lanes), order)
+        return self._value(self.builder.shuffle_vector(values.ir, others.ir, places))
+
     # Memory.
 
     def pointer(self, address: Value, kind: str = "f") -> Value:
@@ -286,7 +307,7 @@ class Emitter:
         return self._value(self.builder.bitcast(self.builder.select(some, bit, none), self.vector))
 
     def mark(self, pointer: Value, offset: Any, marks: tuple[int, int], axes: Value, inside: int) -> None:
-        """Put into a vector's first number, at the bottom, whether all its bits are set, or none is at `inside`.
+        """Put into a unit's first number, at the bottom, whether all its bits are set, or none is at `inside`.
 
         Its bits are as many from the top as there are axes, and that at `inside`.
         """
@@ -295,17 +316,18 @@ class Emitter:
         narrow = b.trunc(axes.ir, element) if width < INT.width else axes.ir
         bit = ir.Constant(element, 1 << width - 1 - inside)
         several = b.or_(b.shl(ir.Constant(element, -1), b.sub(ir.Constant(element, width), narrow)), bit)
-        bits = self.load_bits(pointer, offset).ir
+        vectors = [self.load_bits(pointer, offset + k).ir for k in range(0, self.unit, self.lanes)]
 
-        def everywhere(these: Any, wanted: Any) -> Any:
+        def everywhere(combined: Callable[[Any, Any], Any], these: Any, wanted: Any) -> Any:
+            bits = reduce(combined, vectors)
             same = b.icmp_unsigned("==", b.and_(bits, self.splat(these, self.bits)), self.splat(wanted, self.bits))
             lanes = ir.IntType(self.lanes)
             return b.icmp_unsigned("==", b.bitcast(same, lanes), ir.Constant(lanes, (1 << self.lanes) - 1))
 
         none = ir.Constant(element, 0)
         found = b.or_(
-            b.select(everywhere(several, several), ir.Constant(element, marks[0]), none),
-            b.select(everywhere(bit, none), ir.Constant(element, marks[1]), none),
+            b.select(everywhere(b.and_, several, several), ir.Constant(element, marks[0]), none),
+            b.select(everywhere(b.or_, bit, none), ir.Constant(element, marks[1]), none),
         )
         place = self._at(pointer, offset, element)
         b.store(b.or_(b.and_(b.load(place), ir.Constant(element, ~(marks[0] | marks[1]))), found), place)

@@ -103,7 +103,7 @@ class Ground:
         ]
         widths = (0,) * (3 - dims) + tuple(geometry.widths)
         self.frame = Frame(grids, cells, dims, (False,) * (3 - dims) + tuple(wraps), widths, program)  # type: ignore
-        self.sweep, self.stages = sweep(compute), stages(program)
+        self.compiled: dict[bool, tuple[Callable[..., None], Array]] = {}
         self.rules = self._rules()
         self.faces = np.array(
             [
@@ -142,8 +142,8 @@ class Ground:
             if held
         )
         for place, array in zip(
-            (Job.SOURCES, Job.SCALES, Job.OFFSETS, Job.STAGES, Job.FACES, Job.STRAIGHT),
-            (*self.rules, self.stages, self.faces, self.straight),
+            (Job.SOURCES, Job.SCALES, Job.OFFSETS, Job.FACES, Job.STRAIGHT),
+            (*self.rules, self.faces, self.straight),
             strict=True,
         ):
             job[place] = array.ctypes.data
@@ -167,6 +167,13 @@ class Ground:
                     if (rule.scale, rule.offset) != (1.0, 0.0):
                         scale[(Table.CELLS, *place)], offset[(Table.CELLS, *place)] = rule.scale, rule.offset
         return source, scale, offset
+
+    def code(self, interleaved: bool) -> tuple[Callable[..., None], int]:
+        """The sweep, and where the addresses of the functions of all stages lie, for rows in order or interleaved."""
+        if interleaved not in self.compiled:
+            self.compiled[interleaved] = sweep(self.compute, interleaved), stages(self.program, interleaved)
+        compute, addresses = self.compiled[interleaved]
+        return compute, addresses.ctypes.data
 
     def passes(self, steps: int, workers: int, contiguous: bool) -> list[Pass]:
         """The passes for so many steps and threads; `contiguous`: whether u is in C order."""
@@ -225,16 +232,16 @@ class Prepared:
                 result = target.ctypes.data if (len(schedule) - index) % 2 else address
                 job[Job.PITCH], job[Job.PLANE_PITCH] = one.layout.pitch, one.layout.plane_pitch
                 job[Job.BASE], job[Job.SIZE], job[Job.OUT] = one.layout.base, one.layout.size, result
-                self._run(one, job.ctypes.data, workers)
+                compute, job[Job.STAGES] = ground.code(one.interleaved)
+                self._run(one, compute, job.ctypes.data, workers)
         finally:
             if spare is not None:
                 workspace.give_back(spare)
         if ground.moved:
             np.copyto(out, target.transpose(np.argsort(ground.order)))
 
-    def _run(self, one: Pass, job: int, workers: int) -> None:
+    def _run(self, one: Pass, compute: Callable[..., None], job: int, workers: int) -> None:
         size = one.layout.size * self.ground.frame.cell_bytes
-        compute = self.ground.sweep
 
         def part(first: int, end: int) -> None:
             buffer = workspace.take(size)

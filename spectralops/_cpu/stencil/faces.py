@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
+from spectralops._cpu.stencil.blocks import beside, end_of, units_of, vector_of
 from spectralops._cpu.stencil.emit import Emitter, Tables, Value
 from spectralops._cpu.stencil.layout import ALL_OPEN, INSIDE, OUTSIDE, Array, Face, Flag, Item, Job, Record
 
@@ -33,17 +37,54 @@ def emit_faces(e: Emitter) -> None:
                     width = e.select(of_mask, j[Job.WIDTHS + axis], 1)
                     around = _around(e, r, axis, width)
                     (p0, p1), (j0, j1), (i0, i1) = (around if n == axis else span for n, span in enumerate(spans))
+                    make = partial(_emit_vector, e, source, target, of_mask, place, factor)
                     with e.loop(p0, p1) as p, e.loop(j0, j1) as row:
                         line = p * pitches[0] + row * pitches[1]
-                        with e.loop(i0, i1, e.lanes) as cell:
-                            here, above = line + cell, line + cell + pitch
-                            value, other = e.load(source, here), e.load(source, above)
-                            bits = e.with_bit(e.load_bits(source, here), e.load_bits(source, above), place, INSIDE)
-                            e.store(target, here, e.select(of_mask, bits, (value + other) * factor))
+                        if not e.interleaved:
+                            with e.loop(i0, i1, e.lanes) as cell:
+                                make(line + cell, partial(_above, line + cell + pitch))
+                        elif axis < 2:
+                            with e.loop(0, end_of(e, i1), e.lanes) as cell:
+                                make(line + cell, partial(_above, line + cell + pitch))
+                        else:
+                            # The face between the ghost before the first cell and that.
+                            make(line - e.lanes, partial(_first, e, line))
+                            with e.loop(0, end_of(e, i1), e.unit) as block:
+                                for vector in range(e.vectors):
+                                    make(line + block + vector * e.lanes, partial(_behind, e, line + block, vector))
+
+
+def _emit_vector(
+    e: Emitter,
+    source: Value,
+    target: Value,
+    of_mask: Value,
+    place: Value,
+    factor: Value,
+    here: Value,
+    above: Callable[[Callable[[Value], Value]], Value],
+) -> None:
+    """Values at the faces of a vector; `above` gives what lies above it by the way that it is passed to load."""
+    numbers, bits = partial(e.load, source), partial(e.load_bits, source)
+    both = e.with_bit(bits(here), above(bits), place, INSIDE)
+    e.store(target, here, e.select(of_mask, both, (numbers(here) + above(numbers)) * factor))
+
+
+def _above(place: Value, load: Callable[[Value], Value]) -> Value:
+    return load(place)
+
+
+def _first(e: Emitter, line: Value, load: Callable[[Value], Value]) -> Value:
+    first = load(line)
+    return beside(e, first, first, False)
+
+
+def _behind(e: Emitter, block: Value, vector: int, load: Callable[[Value], Value]) -> Value:
+    return vector_of(e, load, block, vector + 1)
 
 
 def emit_marks(e: Emitter) -> None:
-    """Define ``marks(job, record, mask)``: which vectors of rows and their ghosts are all open, or outside."""
+    """Define ``marks(job, record, mask)``: which units of rows and their ghosts are all open, or outside."""
     with e.function("marks", "qqf") as (job, record, mask):
         j, r = Tables(e, job), Tables(e, record)
         first, end = _around(e, r, 1, j[Job.WIDTHS + 1])
@@ -51,7 +92,7 @@ def emit_marks(e: Emitter) -> None:
         end = e.select(end < r[Record.J1], r[Record.J1], end)
         with e.loop(r[Record.P0], r[Record.P1]) as p, e.loop(first, end) as row:
             line = e.shift(mask, p * j[Job.PLANE_PITCH] + row * j[Job.PITCH])
-            with e.loop(r[Record.I0], r[Record.I1], e.lanes) as cell:
+            with e.loop(r[Record.I0], r[Record.I1], e.unit) as cell:
                 e.mark(line, cell, (ALL_OPEN, OUTSIDE), j[Job.MARKED], INSIDE)
 
 
@@ -64,15 +105,21 @@ def emit_restore(e: Emitter) -> None:
         z, x = i[Item.Z] + p, i[Item.X] + r[Record.I0]
         plane = a[Array.ADDRESS] + e.scalar(e.pointer(a[Array.GRIDS], "q"), i[Item.GRID]) + z * a[Array.PLANE]
         whole = e.select(step.equals(e.bytes), n - (e.lanes - 1), 0)
+        first, cells = units_of(e, r)
         with e.loop(0, r[Record.J1] - r[Record.J0]) as row:
             line = plane + (i[Item.Y] + r[Record.J0] + row) * a[Array.ROW] + x * step
-            inside, target = e.shift(bits, row * j[Job.PITCH]), e.shift(to, row * j[Job.CELLS])
+            of_row, target = e.shift(bits, row * j[Job.PITCH]), e.shift(to, row * j[Job.CELLS])
+            if e.interleaved:
+                e.call("order", of_row, cells)
+            inside = e.shift(of_row, r[Record.I0] - first)
             with e.loop(0, whole, e.lanes) as k:
                 value, kept = e.load(target, k), e.load(e.pointer(line), k)
                 e.store(target, k, e.chosen_by_bytes(e.load_bits(inside, k), INSIDE, value, kept))
             with e.loop(e.after, n) as k:
                 value, kept = e.scalar(target, k), e.scalar(e.pointer(line + k * step))
                 e.put(target, k, e.select(e.is_set(e.scalar(inside, k), INSIDE), value, kept))
+            if e.interleaved:  # the next block still looks at them
+                e.call("interleave", of_row, cells)
 
 
 def _around(e: Emitter, r: Tables, axis: int, width: Value) -> tuple[Value, Value]:

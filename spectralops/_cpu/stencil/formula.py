@@ -48,7 +48,8 @@ class Formula:
 
     `number(slot)` is a coefficient; `cell(cell)` a value of u, `field(place, cell)` of a coefficient field,
     `inside(cell)` bits of the mask, `mean(mean, face)` what is made of a field, `rate(place, cell)` a pointwise term
-    times dt, `zero` what flows through closed faces, of which there are none if `all_open`. `before` may hold what
+    times dt, `zero` what flows through closed faces, of which there are none if `all_open`, `place(cell)` where a
+    vector that is not beyond the ends of a block lies. `before` may hold what
     :meth:`carried` gave for the cells before these.
     """
 
@@ -63,9 +64,11 @@ class Formula:
         mean: Callable[[Mean, Cell], Value],
         rate: Callable[[int, Cell], Value],
         zero: Value,
+        place: Callable[[Cell], Value],
         all_open: bool = False,
     ) -> None:
         self.zero = zero
+        self.place = place
         self.all_open = all_open
         self.before: dict[Any, Value] = {}
         self.e = emitter
@@ -146,7 +149,8 @@ class Formula:
 
     def opened(self, axis: int, face: Cell, value: Value) -> Value:
         """The value, or 0 where the face is closed."""
-        if not self.program.masked or self.all_open:
+        # The face below the first cells belongs to those before them.
+        if not self.program.masked or (self.all_open and face[2] >= 0):
             return value
         return self.e.chosen(self.inside(face), self.program.closed.index(axis), value, self.zero)
 

@@ -6,7 +6,7 @@ from enum import IntEnum, auto
 
 __all__ = [
     "ALL_OPEN", "HELD", "INSIDE", "LAYERS", "OUTSIDE",
-    "Array", "Face", "Flag", "Item", "Job", "Record", "Table", "Wall",
+    "Array", "Face", "Flag", "Item", "Job", "Record", "Table", "Wall", "vectors_of",
 ]  # fmt: skip
 
 
@@ -93,7 +93,8 @@ class Item(Place):
 
 
 class Record(Place):
-    """Of a block of cells that one level computes; the stage -1 loads them, the target -1 is the result.
+    """Of a block of cells that one level computes; the stage -1 loads them. Targets below 0 are the result,
+    -1 - k that of a level that would else go to the k-th copy of u.
 
     Rows lie in scratch memory as many rows further up as SHIFT says. The stage -2 moves the rows J0 to J1 up there. The
     stage -3 computes its cells, which have all their neighbours, from the array itself.
@@ -159,3 +160,8 @@ INSIDE = 3
 ALL_OPEN, OUTSIDE = 1, 2
 # Ghosts on one side of an axis at most.
 LAYERS = 3
+
+
+def vectors_of(lanes: int) -> int:
+    """Vectors of a block of interleaved rows: the fewer there are, the more often lanes are moved."""
+    return max(8, lanes)

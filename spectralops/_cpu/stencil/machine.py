@@ -27,23 +27,23 @@ _lock = threading.RLock()
 _loaded: dict[str, llvm.ExecutionEngine] = {}  # own the machine code, which lives as long as the process
 
 
-@lru_cache(maxsize=2)
-def sweep(dtype: str) -> Callable[..., None]:
+@lru_cache(maxsize=4)
+def sweep(dtype: str, interleaved: bool = False) -> Callable[..., None]:
     """``sweep(job, items, first, last, scratch)`` as a C function of integers, called without the GIL."""
-    engine = _code(f"sweep {dtype}", dtype, _emit_sweep)
+    engine = _code(f"sweep {dtype}", dtype, interleaved, _emit_sweep)
     return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5)(engine.get_function_address("sweep"))
 
 
 @lru_cache(maxsize=512)
-def stages(program: Program) -> np.ndarray[Any, Any]:
+def stages(program: Program, interleaved: bool = False) -> np.ndarray[Any, Any]:
     """Addresses of the functions that compute the rows of each stage of a program."""
-    engine = _code(repr(program), program.dtype, lambda e: _emit_program(e, program))
+    engine = _code(repr(program), program.dtype, interleaved, lambda e: _emit_program(e, program))
     return np.array([engine.get_function_address(f"rows_{stage}") for stage in range(program.stages)], np.int64)
 
 
-def assembly(program: Program) -> str:
+def assembly(program: Program, interleaved: bool = False) -> str:
     """The machine code of a program in words, for those who want to see it vectorised."""
-    machine, module = _optimised(program.dtype, lambda e: _emit_program(e, program))
+    machine, module = _optimised(program.dtype, interleaved, lambda e: _emit_program(e, program))
     return str(machine.emit_assembly(module))
 
 
@@ -59,21 +59,22 @@ def _emit_program(e: Any, program: Program) -> None:
     emit_program(e, program)
 
 
-def _code(name: str, dtype: str, emit: Callable[[Any], None]) -> llvm.ExecutionEngine:
+def _code(name: str, dtype: str, interleaved: bool, emit: Callable[[Any], None]) -> llvm.ExecutionEngine:
     """The engine of a module that is known by name, from this process, from the disk, or compiled now."""
+    name += " interleaved" * interleaved
     with _lock:
         if name not in _loaded:
             file = _file(name)
             code = _from_disk(file)
             if code is None:
-                machine, module = _optimised(dtype, emit)
+                machine, module = _optimised(dtype, interleaved, emit)
                 code = machine.emit_object(module)
                 _to_disk(file, code)
             _loaded[name] = _linked(code)
         return _loaded[name]
 
 
-def _optimised(dtype: str, emit: Callable[[Any], None]) -> tuple[llvm.TargetMachine, llvm.ModuleRef]:
+def _optimised(dtype: str, interleaved: bool, emit: Callable[[Any], None]) -> tuple[llvm.TargetMachine, llvm.ModuleRef]:
     from llvmlite import ir
 
     from spectralops._cpu.stencil.emit import Emitter
@@ -85,7 +86,7 @@ def _optimised(dtype: str, emit: Callable[[Any], None]) -> tuple[llvm.TargetMach
     raw = ir.Module(name="stencil")
     raw.triple = llvm.get_process_triple()
     raw.data_layout = str(machine.target_data)
-    emit(Emitter(raw, dtype, host.lanes(dtype)))
+    emit(Emitter(raw, dtype, host.lanes(dtype), interleaved))
     module = llvm.parse_assembly(str(raw))
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     # What is to be vectors is written as vectors.

@@ -19,6 +19,8 @@ Array = np.ndarray[Any, Any]
 NUMBER, GRID, ITSELF = -1, -2, -3
 # Fields in the scratch memory of a tile: u and the values of stages that later ones read, for rk4 also their sum.
 BUFFERS = {"euler": 2, "rk2": 2, "ssprk3": 3, "rk4": 4}
+# Steps with more operations of a cell keep their rows in order: their code, repeated for a block, would be long.
+FEW_OPERATIONS = 40
 # Roughly the operations of one transport in a cell.
 OPERATIONS = {"central": 5, "upwind": 6, "upwind3": 24, "weno5": 200}
 
@@ -116,6 +118,12 @@ class Program:
         In three dimensions the marks of all cells around cost what is gained.
         """
         return self.restored and bool(self.fluxes) and not self.transport and 0 not in self.closed
+
+    @property
+    def interleaves(self) -> bool:
+        """Whether interleaved rows gain: what neighbours share along rows is then at hand, else lanes are moved."""
+        shared = any(part.axis == 2 for part in self.fluxes) and (self.masked or any(p.given >= 0 for p in self.fluxes))
+        return shared and not self.pointwise and self.operations <= FEW_OPERATIONS
 
     @property
     def mean_places(self) -> dict[Mean, int]:

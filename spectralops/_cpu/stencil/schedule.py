@@ -74,7 +74,7 @@ def schedule(
     records = np.empty((len(t), len(Record)), np.int64)
     records[:, Record.STAGE] = np.where(t == 0, -1, (t - 1) % stages)
     records[:, Record.SOURCE] = pair[:, 0]
-    records[:, Record.TARGET] = np.where(t == 0, 0, np.where(t == levels, -1, pair[:, 1]))
+    records[:, Record.TARGET] = np.where(t == 0, 0, np.where(t == levels, -1 - pair[:, 1], pair[:, 1]))
     records[:, Record.FLAGS] = flags
     records[:, Record.P0 : Record.SHIFT] = np.stack([bound for span in spans for bound in span], 1)
     records[:, Record.SHIFT] = 0

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from spectralops._cpu.stencil.blocks import emit_orders, place_of, units_of
 from spectralops._cpu.stencil.emit import Emitter, Tables, Value
 from spectralops._cpu.stencil.faces import coefficients_of, emit_faces, emit_marks, emit_restore, origin_of
 from spectralops._cpu.stencil.layout import INSIDE, LAYERS, Array, Flag, Item, Job, Record, Table
@@ -22,6 +23,8 @@ COLUMN_GHOSTS = Flag.LOW_CELL | Flag.HIGH_CELL
 
 def emit_sweep(e: Emitter) -> None:
     """Define ``sweep(job, items, first, last, scratch)``, which advances the tiles from `first` to before `last`."""
+    if e.interleaved:
+        emit_orders(e)
     _emit_load(e)
     _emit_load_mask(e)
     _emit_column_ghosts(e)
@@ -32,8 +35,11 @@ def emit_sweep(e: Emitter) -> None:
     emit_marks(e)
     _emit_load_block(e)
     _emit_move(e)
+    if e.interleaved:
+        _emit_unload(e)
     _emit_level(e)
-    _emit_straight(e)
+    if not e.interleaved:
+        _emit_straight(e)
     with e.function("sweep", "qqiii", private=False) as (job, items, first, last, address):
         scratch = e.pointer(address)
         with e.loop(first, last) as index:
@@ -45,11 +51,17 @@ def emit_sweep(e: Emitter) -> None:
 
 
 def _emit_record(e: Emitter, arguments: tuple[Value, ...]) -> None:
-    """Compute a block of a level, load one of a tile, move rows up, or compute a block straight from the array."""
+    """Compute a block of a level, load one of a tile, move rows up, or compute a block straight from the array.
+
+    The last is for rows in order.
+    """
     stage = e.scalar(arguments[2], int(Record.STAGE))
 
     def rarer() -> None:
-        e.either(stage.equals(-2), lambda: e.call("move", *arguments), lambda: e.call("straight", *arguments))
+        if e.interleaved:
+            e.call("move", *arguments)
+        else:
+            e.either(stage.equals(-2), lambda: e.call("move", *arguments), lambda: e.call("straight", *arguments))
 
     def other() -> None:
         e.either(stage.equals(-1), lambda: e.call("load", *arguments), rarer)
@@ -108,29 +120,49 @@ def _emit_level(e: Emitter) -> None:
         coefficients = coefficients_of(e, j, i)
         target, flags = r[Record.TARGET], r[Record.FLAGS]
         exact = target < 0
-        p0, p1, j0, j1, i0 = (r[p] for p in (Record.P0, Record.P1, Record.J0, Record.J1, Record.I0))
-        n = r[Record.I1] - i0
+        p0, p1, j0, j1 = (r[p] for p in (Record.P0, Record.P1, Record.J0, Record.J1))
+        i0, n = units_of(e, r)
         count, base = j1 - j0, origin_of(j, r)
-        out_pitch = e.select(exact, j[Job.CELLS], pitch)
+        # The last level goes to the result, interleaved rows by way of the copy of u that would be next.
+        straight = e.integer(0) > 0 if e.interleaved else exact
+        out_pitch = e.select(straight, j[Job.CELLS], pitch)
         source = e.shift(scratch, r[Record.SOURCE] * size)
-        inner = e.shift(scratch, e.select(exact, 0, target) * size)
+        inner = e.shift(scratch, e.select(exact, target * -1 - 1, target) * size)
         rows = e.scalar(e.pointer(j[Job.STAGES], "q"), r[Record.STAGE])
         with e.loop(p0, p1) as p:
             place = base + p * plane_pitch + j0 * pitch + i0
             z = i[Item.GRID] * j[Job.PLANES] + i[Item.Z] + p
-            cell = (z * j[Job.ROWS] + i[Item.Y] + j0) * j[Job.CELLS] + i[Item.X] + i0
-            to = e.select(exact, e.shift(e.pointer(j[Job.OUT]), cell), e.shift(inner, place))
+            cell = (z * j[Job.ROWS] + i[Item.Y] + j0) * j[Job.CELLS] + i[Item.X] + r[Record.I0]
+            result = e.shift(e.pointer(j[Job.OUT]), cell)
+            to = e.select(straight, result, e.shift(inner, place))
             s = e.shift(source, place)
             with e.loop(0, j[Job.POINTWISE]) as k:
                 _emit_pointwise(e, j, k, scratch, s, place, count, n)
-            e.call_address(rows, job, coefficients, scratch, place, s, to, out_pitch, count, n, e.select(exact, 1, 0))
+            whole = e.select(straight, 1, 0)
+            e.call_address(rows, job, coefficients, scratch, place, s, to, out_pitch, count, n, whole)
             with e.when(j[Job.HELD] > 0):
                 e.call("hold", job, item, record, p, s, to, out_pitch)
+            if e.interleaved:
+                with e.when(exact):
+                    e.call("unload", job, record, to, result)
             with e.when(exact & (j[Job.RESTORED] > 0)):
                 bits = e.shift(scratch, j[Job.MASK] * size + place)
-                e.call("restore", job, item, record, p, bits, to)
+                e.call("restore", job, item, record, p, bits, result)
         with e.when(target >= 0):
             _emit_ghosts(e, (job, item, record, e.shift(inner, base)), flags, Table.CELLS)
+
+
+def _emit_unload(e: Emitter) -> None:
+    """Define ``unload(job, record, source, target)``: rows of a plane in order, from scratch memory to the result."""
+    with e.function("unload", "qqff") as (job, record, source, target):
+        j, r = Tables(e, job), Tables(e, record)
+        first, n = units_of(e, r)
+        size = (r[Record.I1] - r[Record.I0]) * e.bytes
+        with e.loop(0, r[Record.J1] - r[Record.J0]) as k:
+            row = e.shift(source, k * j[Job.PITCH])
+            e.call("order", row, n)
+            begin, of_row = e.shift(row, r[Record.I0] - first), e.shift(target, k * j[Job.CELLS])
+            e.copy(e.bytes_at(of_row), e.bytes_at(begin), size)
 
 
 def _emit_straight(e: Emitter) -> None:
@@ -219,6 +251,8 @@ def _emit_load_rows(e: Emitter, name: str, copy: Callable[[Value, Value, Value, 
                 begin = e.select(first < 0, 0, first)
                 length = e.least(extent - begin, n - (begin - first))
                 copy(e.shift(to, begin), line + (begin - first) * step, step, length, ahead)
+            if e.interleaved:
+                e.call("interleave", to, extent)
 
 
 class _Rules:
@@ -267,7 +301,7 @@ def _emit_column_ghosts(e: Emitter) -> None:
                 def fill(change: Callable[[Value], Value], source: Value = source, ghost: Value = ghost) -> None:
                     with e.loop(p0, p1) as p, e.loop(j0, j1) as row:
                         line = e.shift(start, p * plane_pitch + row * pitch)
-                        e.put(line, ghost, change(e.scalar(line, source)))
+                        e.put(line, place_of(e, ghost), change(e.scalar(line, place_of(e, source))))
 
                 _emit_by_kind(e, table, fill, partial(_affine, scale, offset))
 
@@ -295,6 +329,7 @@ def _emit_row_ghosts(e: Emitter) -> None:
         j, i, r, rules = Tables(e, job), Tables(e, item), Tables(e, record), _Rules(e, job, table)
         p0, p1, j0, j1 = (r[place] for place in (Record.P0, Record.P1, Record.J0, Record.J1))
         pitch, plane_pitch = j[Job.PITCH], j[Job.PLANE_PITCH]
+        begin, n = units_of(e, r)
         for axis, distance, extent, flag in (
             (1, pitch, i[Item.ROWS], Flag.LOW_ROW),
             (0, plane_pitch, i[Item.PLANES], Flag.LOW_PLANE),
@@ -312,7 +347,7 @@ def _emit_row_ghosts(e: Emitter) -> None:
                     ) -> None:
                         with e.loop(*bounds[:2]) as k:
                             target, source = (e.shift(start, k * bounds[2] + place) for place in places)
-                            with e.loop(r[Record.I0], r[Record.I1], e.lanes) as cell:
+                            with e.loop(begin, begin + n, e.lanes) as cell:
                                 e.store(target, cell, change(e.load(source, cell)))
 
                     _emit_by_kind(e, table, fill, partial(_affine, scale, offset))
@@ -327,7 +362,7 @@ def _emit_hold(e: Emitter) -> None:
         j, i, r = Tables(e, job), Tables(e, item), Tables(e, record)
         pitch, held = j[Job.PITCH], j[Job.HELD]
         flags = r[Record.FLAGS]
-        n, count = r[Record.I1] - r[Record.I0], r[Record.J1] - r[Record.J0]
+        (first, n), count = units_of(e, r), r[Record.J1] - r[Record.J0]
 
         def is_held(axis: int, side: int, bits: Value, bit: int) -> Value:
             return ((held & (1 << 2 * axis + side)) > 0) & ((bits & bit) > 0)
@@ -337,7 +372,9 @@ def _emit_hold(e: Emitter) -> None:
             e.copy(e.bytes_at(target), e.bytes_at(source), n * e.bytes)
 
         for side in (0, 1):
-            plane, row, column = (extent - 1 if side else e.integer(0) for extent in (i[Item.PLANES], count, n))
+            extents = i[Item.PLANES], count, r[Record.I1] - first
+            plane, row, column = (extent - 1 if side else e.integer(0) for extent in extents)
+            column = place_of(e, column)
             on_plane = is_held(0, side, flags, Flag.HELD_LOW_PLANE << side) & p.equals(plane)
             with e.when(on_plane), e.loop(0, count) as k:
                 copy(k)

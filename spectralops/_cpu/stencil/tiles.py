@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spectralops._cpu.stencil.layout import Item, Record
+from spectralops._cpu.stencil.layout import Item, Record, vectors_of
 from spectralops._cpu.stencil.program import Program
 from spectralops._cpu.stencil.schedule import reach, schedule
 from spectralops._cpu.vector import host, workspace
@@ -40,6 +40,9 @@ TALL_REACHES, TALL_ROWS = 64, 2048
 # Rows that a single step computes straight from the array before tiles compute their ends, or more where short ones
 # would make many tiles: as much of the array as a tile of one level has scratch memory.
 STRAIGHT_ROWS = 32
+# Rows are interleaved for so many levels at least, as that costs several moves of lanes a vector; where of whole blocks
+# no more than a part is left over; and with so many lanes at most, else blocks are long.
+LEAST_LEVELS, SPARE_FRACTION, MOST_LANES = 4, 8, 8
 # A tile is at least this many times longer than what a pass reaches beyond it: neighbours compute the rest twice.
 TILE_REACHES = {1: 16, 2: 16, 3: 8}
 
@@ -54,9 +57,9 @@ class Layout:
     size: int
 
     @classmethod
-    def of_tile(cls, extent: Three, widths: Three, itemsize: int) -> Layout:
-        """The layout of (planes, rows, cells) with `widths` ghosts on either side."""
-        planes, rows, n = extent
+    def of_tile(cls, extent: Three, widths: Three, itemsize: int, unit: int = 1) -> Layout:
+        """The layout of (planes, rows, cells) with `widths` ghosts on either side, rows being made of so many cells."""
+        planes, rows, n = extent[0], extent[1], -(-extent[2] // unit) * unit
         line = LINE_BYTES // itemsize
         # A vector more than the ghosts: what is carried along a row begins with the vector before its first.
         margin = (-(-widths[2] // line) + (widths[2] > 0)) * line
@@ -97,12 +100,23 @@ class Frame:
         return host.lanes(self.program.dtype)
 
     @property
+    def unit(self) -> int:
+        """Cells of a block of interleaved rows."""
+        return self.lanes * vectors_of(self.lanes)
+
+    @property
     def cell_bytes(self) -> int:
         """Scratch memory of a cell."""
         return self.program.scratch * self.itemsize
 
-    def layout(self, extent: Three) -> Layout:
-        return Layout.of_tile(extent, self.widths, self.itemsize)
+    def layout(self, extent: Three, interleaved: bool = False) -> Layout:
+        return Layout.of_tile(extent, self.widths, self.itemsize, self.unit if interleaved else 1)
+
+    def interleaves(self, levels: int, cells: int) -> bool:
+        """Whether rows of so many cells are interleaved on their way through so many levels."""
+        whole = -(-cells // self.unit) * self.unit
+        lasting = levels >= LEAST_LEVELS and whole * SPARE_FRACTION <= cells * (SPARE_FRACTION + 1)
+        return lasting and self.lanes <= MOST_LANES and self.widths[2] == 1 and self.program.interleaves
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,6 +127,7 @@ class Pass:
     items: np.ndarray[Any, Any]
     address: int  # of the items
     layout: Layout
+    interleaved: bool
     records: tuple[np.ndarray[Any, Any], ...]
 
 
@@ -308,4 +323,6 @@ class _Tiles:
         table = np.tile(np.array(self.items, np.int64), (self.frame.grids, 1))
         table[:, Item.GRID] = np.repeat(np.arange(self.frame.grids), len(self.items))
         records = (*self.records.values(), *more)
-        return Pass(steps, table, table.ctypes.data, self.frame.layout(self.largest), records)
+        interleaved = self.frame.interleaves(self.levels, self.largest[2])
+        layout = self.frame.layout(self.largest, interleaved)
+        return Pass(steps, table, table.ctypes.data, layout, interleaved, records)
