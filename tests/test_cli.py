@@ -64,8 +64,11 @@ class TestInfo:
     ) -> None:
         monkeypatch.setattr(info, "devices", lambda: ["none: CuPy is not installed"])
         command_line.main(["info"])
-        line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("  spectral_filter"))
-        assert line.split(maxsplit=1)[1] == "cpu, numpy, reference"
+        lines = [line for line in capsys.readouterr().out.splitlines() if line.endswith(", reference")]
+        backends = dict(line.split(maxsplit=1) for line in lines)
+        assert list(backends) == info.operators()
+        assert backends["spectral_filter"] == "cpu, numpy, reference"
+        assert len({line.index(names) for line, names in zip(lines, backends.values(), strict=True)}) == 1
 
     def test_what_is_missing_and_how_to_get_it(
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

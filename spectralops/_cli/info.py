@@ -117,9 +117,10 @@ def run(options: argparse.Namespace) -> int:
 
     print("\nWhat runs each operator (the first one is the default)")
     gpu = any(line.startswith("cuda:") for line in devices())
+    width = max(map(len, operators()))
     for op in operators():
         names = [b for b, kind in BACKENDS.items() if (op, b) in SUPPORT and (kind == "cpu" or gpu)]
-        print(f"  {op:21} {', '.join(names)}")
+        print(f"  {op:{width}} {', '.join(names)}")
     print("  cpu: tuned; numpy, cupy: plain array pipelines; reference: slow, obvious float64")
 
     if missing:
