@@ -15,13 +15,15 @@ from spectralops._cpu.stencil.program import Program
 
 __all__ = ["emit_program"]
 
-# Rows that go through the inner loop together and share their loads, by the operations of a cell.
-TOGETHER = ((18, 4), (40, 2))
+# Rows that go through the inner loop together and share their loads, by the operations of a cell; interleaved rows carry
+# nothing along, which leaves registers for more.
+TOGETHER, TOGETHER_INTERLEAVED = ((18, 4), (40, 2)), ((24, 4), (40, 2))
 
 
 def emit_program(e: Emitter, program: Program) -> None:
     """Define the functions of all stages."""
-    together = next((rows for most, rows in TOGETHER if program.operations <= most), 1)
+    bounds = TOGETHER_INTERLEAVED if e.interleaved else TOGETHER
+    together = next((rows for most, rows in bounds if program.operations <= most), 1)
     for stage in range(program.stages):
         (_emit_blocks if e.interleaved else _emit_rows)(e, program, stage, together)
 
