@@ -10,10 +10,10 @@ import tempfile
 import threading
 from collections.abc import Callable
 from functools import lru_cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
 
@@ -111,7 +111,7 @@ def _build() -> str:
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
-    facts = (version("llvmlite"), llvm.get_process_triple(), *host.cpu(), host.vector_bytes())
+    facts = (llvmlite.__version__, llvm.get_process_triple(), *host.cpu(), host.vector_bytes())
     digest.update(repr(facts).encode())
     return digest.hexdigest()
 

@@ -284,7 +284,7 @@ class Emitter:
 
 
 class Operation:
-    """What kernels call and LLVM instructions are written for; in Python's own hands it does nothing."""
+    """What kernels call to have LLVM instructions written."""
 
     def __init__(self, emit: Callable[..., Any]) -> None:
         self._emit = emit
@@ -305,6 +305,10 @@ def _declared(builder: Any, argument: Any) -> Any:
     return builder.zext(value, INT) if value.type == TRUTH else value
 
 
+def _lanes(element: Any) -> int:
+    return host_lanes("float32" if isinstance(element, ir.FloatType) else "float64")
+
+
 def vector_op(function: Callable[..., None]) -> Any:
     """An operation from ``function(emitter, *values)``, which emits its code.
 
@@ -314,10 +318,9 @@ def vector_op(function: Callable[..., None]) -> Any:
     def emit(builder: Any, *arguments: Any) -> None:
         pointed = (each.type.pointee for each in arguments if isinstance(each.type, ir.PointerType))
         element = next(kind for kind in pointed if not is_whole(kind))
-        count = host_lanes("float32" if isinstance(element, ir.FloatType) else "float64")
-        function(Emitter(builder, element, count), *(Value(builder, argument) for argument in arguments))
+        function(Emitter(builder, element, _lanes(element)), *(Value(builder, argument) for argument in arguments))
 
-    return Operation(emit)
+    return wraps(function)(Operation(emit))
 
 
 def operation(emit: Callable[..., Any]) -> Any:
@@ -328,7 +331,7 @@ def operation(emit: Callable[..., Any]) -> Any:
 @operation
 def lanes(builder: Any, pointer: Any) -> Any:
     """Lanes of the vectors of this element type, a constant in compiled code."""
-    return host_lanes("float32" if isinstance(pointer.type.pointee, ir.FloatType) else "float64")
+    return _lanes(pointer.type.pointee)
 
 
 @operation
