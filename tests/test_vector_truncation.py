@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spectralops import plan_spectral_conv, spectral_conv, spectral_conv_weight_gradient
-from spectralops._cpu.vector import channels, fourier_matrices, host, truncation, workspace
+from spectralops._cpu.vector import channels, fourier_matrices, host, tables, truncation, workspace
 from spectralops._cpu.vector import truncation_fields as f
 from spectralops._cpu.vector import truncation_steps as steps
 from spectralops._cpu.vector.truncation import Grid
@@ -70,6 +70,12 @@ SHAPES = [
     ((64,), (48,), (25,)),
     ((129,), (130,), (3,)),
     ((144,), (144,), (73,)),
+    # the last stage left out, of every radix: each block with a mode, with two, with none
+    ((16,), (48,), (1,)),
+    ((64,), (80,), (4,)),
+    ((200,), (100,), (8,)),
+    ((24,), (40,), (3,)),
+    ((2, 64), (2, 72), (2, 3)),
     ((2, 6), (2, 6), (2, 4)),
     ((1, 9), (4, 7), (1, 4)),
     ((3, 34), (4, 40), (3, 18)),
@@ -98,6 +104,15 @@ def test_every_way_agrees_with_dense_sums(sizes, targets, modes, dtype, way, rng
     assert close(plan(x, weight), exact(wide(x), weight.astype(complex)), dtype)
     y = values(rng, plan.out_shape, dtype)
     assert close(plan.adjoint()(y, weight), exact.adjoint()(wide(y), weight.astype(complex)), dtype)
+
+
+@pytest.mark.parametrize(
+    ("n", "modes", "radix"),
+    [(500, 16, 5), (500, 100, 5), (500, 101, 4), (500, 126, 0), (8, 1, 8), (8, 2, 0), (63, 2, 0)],
+)
+def test_a_last_stage_is_left_out_where_its_blocks_are_enough(n, modes, radix):
+    """At least as many as modes, and of a radix that is worth it."""
+    assert tables.last_radix(n, modes) == radix
 
 
 @pytest.mark.parametrize("dtype", ["float32", "complex64", "complex128"])

@@ -49,6 +49,7 @@ KERNELS: dict[str, tuple[str, str]] = {
         for lines in ("columns_even", "columns_pair", "rows_even", "rows_zero", "rows_complex")
         for way in ("kept", "spread")
     },
+    **{f"wave_rows_short_{way}": ("shortened", "qfffii") for way in ("kept", "spread")},
     **dict.fromkeys(("mix", "mix_single", "gradient", "gradient_single"), ("mixing", "qffffii")),
     "copy_strip": ("direct", "qfiii"),
     **{

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -31,6 +31,8 @@ __all__ = [
 # are followed by its cosines and sines.
 FIRST_STAGE = 4
 FIELDS_PER_STAGE = 3
+# Radices of a last stage that are worth leaving out.
+LAST = (8, 5, 4)
 # What the passes of one block should fit in: half of a usual first-level data cache.
 BLOCK_BYTES = 1 << 14
 # Longest transform of which a group of 32-byte vectors fits in there.
@@ -83,6 +85,23 @@ def axis(n: int, dtype: str) -> Axis:
     return _axis_of_passes(n, dtype) if has_passes(n) else _chirp_axis(n, dtype)
 
 
+@lru_cache(maxsize=128)
+def shortened_axis(n: int, radix: int, dtype: str) -> Axis:
+    """The transforms of length n without their last stage, one of this radix."""
+    radices = list(factorise(n, host.registers()))
+    radices.remove(radix)
+    whole = _axis_of_passes(n, dtype, (*radices, radix))
+    plan = whole.plan.copy()
+    plan[1] -= 1
+    return replace(whole, plan=_frozen(plan)[0], keep=whole)
+
+
+def last_radix(n: int, modes: int) -> int:
+    """The largest radix of length n of which so many modes need few sums; 0 where there is none that pays."""
+    found = [radix for radix in factorise(n, host.registers()) if modes * radix <= n]
+    return max((radix for radix in found if radix in LAST), default=0)
+
+
 def sums_together() -> int:
     """Outputs that a pass without a butterfly sums at a time: as many as the registers hold."""
     return 4 if host.registers() >= 32 else 2
@@ -96,8 +115,8 @@ def _sums(radix: int) -> np.ndarray[Any, Any]:
     return table.reshape(-1, together, half).swapaxes(1, 2).ravel()
 
 
-def _axis_of_passes(n: int, dtype: str) -> Axis:
-    radices = factorise(n, host.registers())
+def _axis_of_passes(n: int, dtype: str, radices: tuple[int, ...] = ()) -> Axis:
+    radices = radices or factorise(n, host.registers())
     frequency = np.zeros(1, np.int64)
     for radix in reversed(radices):
         frequency = np.concatenate([q + radix * frequency for q in range(radix)])

@@ -90,5 +90,6 @@ TILE_COLUMNS = 6
     WAVE_IMAG,
     WAVE_GROUP,
     WAVE_SWEEP,
+    WAVE_RADIX,  # of the last stage, where that is left out
     WAVE_FIELDS,
-) = range(8, 20)
+) = range(8, 21)

@@ -83,6 +83,9 @@ def wave_rows(of: Grid, at: Rows, inverse: bool) -> Step:
     lanes, n, m = host.lanes(of.dtype), of.sizes[-1], of.modes[-1]
     kind = fields.COMPLEX if not of.halved else fields.ZERO if n % 2 else fields.EVEN
     axis = tables.axis(n // 2 if kind == fields.EVEN else n, of.dtype)
+    radix, name = 0, kind
+    if kind == fields.EVEN and has_passes(axis.n) and (radix := tables.last_radix(axis.n, m)):
+        axis, name = tables.shortened_axis(axis.n, radix, of.dtype), "short"
     roots = tables.untangling_roots(n, of.dtype)
     k = of.lowest[-1] + np.arange(m)
     places, mirrors = (axis.position[side % axis.n] for side in (k, -k))
@@ -98,9 +101,10 @@ def wave_rows(of: Grid, at: Rows, inverse: bool) -> Step:
         f.WAVE_COUNT: m,
         f.WAVE_IMAG: at.imag,
         f.WAVE_GROUP: group,
+        f.WAVE_RADIX: radix,
     }
     record = _record(axis, inverse, of.dtype, chosen)
-    name = f"wave_rows_{kind}_{'spread' if inverse else 'kept'}"
+    name = f"wave_rows_{name}_{'spread' if inverse else 'kept'}"
     gain = 2.0 if kind == fields.EVEN and not inverse else 1.0
     scratch = group + padded(m, lanes) * 2 * lanes
     keep = (axis, roots, places, mirrors)
