@@ -151,13 +151,15 @@ class Direct:
 
 
 class DirectTensors(Direct):
-    """The same for PyTorch's tensors: operands are known to have the shapes and dtypes of the plan."""
+    """The same for PyTorch's tensors."""
 
-    __slots__ = ("_current", "_empty", "_launched", "_layout", "_space", "_stream", "_torch")
+    __slots__ = ("_current", "_device", "_empty", "_launched", "_layout", "_looks", "_space", "_stream", "_torch")
 
     def __init__(self, prepared: Any, index: int, looks: list[tuple[tuple[int, ...], str]]) -> None:
         self._torch = torch = sys.modules["torch"]
         super().__init__(prepared, index, [math.prod(shape) * getattr(torch, dtype).itemsize for shape, dtype in looks])
+        self._looks = [(shape, getattr(torch, dtype)) for shape, dtype in looks[:-1]]
+        self._device = torch.device("cuda", index)
         self._layout = _layout(*looks[-1])
         self._space = ((self._space_bytes,), (1,), torch.uint8)
         self._current, self._stream = torch._C._cuda_getDevice, torch._C._cuda_getCurrentRawStream
@@ -165,9 +167,24 @@ class DirectTensors(Direct):
         self._launched = False
 
     def __call__(self, tensors: tuple[Any, ...], out: Any = None) -> Any:
-        """The result, as a new tensor or in `out`; None where tensors are not contiguous, aligned, apart and on the
-        current device.
+        """The result, as a new tensor or in `out`, which PyTorch is told of; None where tensors are not exactly as
+        planned, contiguous, aligned, apart and on the current device, or need a gradient.
         """
+        torch, device = self._torch, self._device
+        if len(tensors) != len(self._looks):
+            return None
+        for x, (shape, dtype) in zip(tensors, self._looks, strict=True):
+            if type(x) is not torch.Tensor or x.dtype is not dtype or x.shape != shape or x.device != device:
+                return None
+            if x.layout is not torch.strided or x.requires_grad:
+                return None
+        result = self.again(tensors, out)
+        if out is not None and result is not None and not out.is_inference():
+            torch.autograd.graph.increment_version(out)
+        return result
+
+    def again(self, tensors: tuple[Any, ...], out: Any = None) -> Any:
+        """The same for tensors that are known to have the shapes and dtypes of the plan; for others to tell PyTorch."""
         if self._current() != self._index:
             return None
         operands = []
@@ -231,7 +248,7 @@ class DirectArrays(Direct):
         if len(arrays) != self._count:
             return None
         cls = self._array
-        for x, (shape, dtype) in zip(arrays if out is None else (*arrays, out), self._looks, strict=False):
+        for x, (shape, dtype) in zip(arrays, self._looks, strict=False):
             if type(x) is not cls or x.dtype is not dtype or x.shape != shape:
                 return None
         return self.again(arrays, out)
@@ -239,7 +256,7 @@ class DirectArrays(Direct):
     def again(self, arrays: tuple[Any, ...], out: Any = None) -> Any:
         """The same for arrays that are known to have the shapes and dtypes of the plan."""
         index = self._index
-        if self._current() != index:
+        if self._current() != index or not (out is None or self._fits(out)):
             return None
         operands = []
         for x, strides in zip(arrays if out is None else (*arrays, out), self._strides, strict=False):
@@ -258,6 +275,11 @@ class DirectArrays(Direct):
         space = self._scratch(self._space_bytes) if self._space_bytes else None
         self._launch(operands, at, 0 if space is None else space.data.ptr, self._stream().ptr)
         return out
+
+    def _fits(self, out: Any) -> bool:
+        """Whether the result has the shape and dtype of an array."""
+        shape, dtype = self._result
+        return type(out) is self._array and out.dtype is dtype and out.shape == shape
 
 
 def launch(program: Any, index: int, *tensors: Any) -> None:

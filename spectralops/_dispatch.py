@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BACKENDS", "SUPPORT", "Known", "Plan", "Support",
     "algorithm", "execute", "observe", "observed", "passed", "passed_over", "run", "same", "select", "settled",
+    "way",
 ]  # fmt: skip
 
 # Device kind of each backend, the preferred ones first.
@@ -286,8 +287,8 @@ def execute(plan: Plan, arrays: tuple[Any, ...], *, out: Any = None, workers: in
     op, operands = plan.op, plan.operands
     if plan.backend == "cuda":
         ways = _ways.get(id(plan))
-        if ways is not None and ways.arrays is not None and workers is None and _observer.get() is None:
-            result = ways.arrays(arrays, out)
+        if ways is not None and ways.last is not None and workers is None and _observer.get() is None:
+            result = ways.last(arrays, out)
             if result is not None:
                 return result
     elif (
@@ -358,17 +359,26 @@ class _Ways:
     ----------
     plan : Plan
         Held, so that no other gets its number.
+    last : callable or None
+        The way that arrays went last.
     arrays : callable or None
-        The way that CuPy arrays went last.
+        The way that CuPy's went last.
     """
 
     plan: Plan
     by_home: dict[tuple[str, str], Any] = field(default_factory=dict)
+    last: Any = None
     arrays: Any = None
 
 
 # By the number of the plan.
 _ways: Recent[int, _Ways] = Recent(512)
+
+
+def way(plan: Plan, home: _arrays.Home) -> Any:
+    """What takes arrays of a library and device to the plan's launches by their addresses; None where they do not."""
+    ways = _ways.get(id(plan))
+    return None if ways is None else ways.by_home.get((home.library, home.device))
 
 
 def same(arrays: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
@@ -417,10 +427,10 @@ def _run_by_address(plan: Plan, arrays: tuple[Any, ...], home: _arrays.Home, out
         direct = _prepared(plan, home)
         ways = _ways.get(id(plan)) or _ways.put(id(plan), _Ways(plan))
         ways.by_home[key] = direct
-    direct = ways.by_home[key]
+    direct = ways.last = ways.by_home[key]
     if home.library == "cupy":
         ways.arrays = direct
-    return None if direct is None else direct(arrays, out)
+    return None if direct is None else direct.again(arrays, out)
 
 
 def _prepared(plan: Plan, home: _arrays.Home) -> Any:

@@ -293,8 +293,8 @@ def fft_conv2d(
     >>> so.fft_conv2d(x, weight, padding="same", padding_mode="circular")[0, 0]
     array([60., 57., 66., 63.])
     """
-    options = stride, padding, dilation, groups, padding_mode, method, backend
-    known, found = _layers.find(x, (weight, bias, *options), around("fft_conv2d", x, backend), epilogue)
+    options = stride, padding, dilation, groups, padding_mode, method, epilogue, backend
+    known, found = _layers.find(x, (weight, bias, *options), around("fft_conv2d", x, backend))
     if known.plan is not None:
         return known(found, out, workers)
     home, spec = _arrays.describe("fft_conv2d", "x", x)

@@ -190,8 +190,9 @@ def test_torch_rounds_results_that_are_stored_in_16_bits() -> None:
 
 def test_torch_steps_pass_their_arrays_in_the_order_of_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
-    monkeypatch.setattr(_step_arguments, "straight", lambda found, tensors, *options: seen.extend(tensors))
-    u = SimpleNamespace(device=SimpleNamespace(type="cuda"))
+    known = type("Known", (), {"plan": object(), "__call__": lambda self, tensors: seen.extend(tensors)})()
+    monkeypatch.setattr(_step_arguments, "_found", lambda *looks: known)
+    u = torch.zeros(5, 6)
     names = ("nu", "velocity[0]", "velocity[1]", "source", "mask")
     arrays = {name: torch.full((5, 6), float(j)) for j, name in enumerate(names)}
     options = {"mask": arrays["mask"], "steps": 2, "source": arrays["source"], "scheme": "central", "form": "advective"}
@@ -216,8 +217,9 @@ def test_torch_steps_pass_their_arrays_in_the_order_of_the_plan(monkeypatch: pyt
     ],
     ids=["numbers", "a scalar tensor", "a field", "a function"],
 )
-def test_torch_finds_plans_by_terms_of_numbers_alone(terms: Any, fixed: bool) -> None:
-    assert _step_arguments.fixed_terms(terms) is fixed
+def test_torch_finds_plans_on_the_host_by_terms_of_numbers_alone(terms: Any, fixed: bool) -> None:
+    y = _step_arguments.straightly("pde_step", torch.zeros(4, 5), (1.0, 0.1, terms), {})
+    assert (y is not None) is fixed
 
 
 def test_torch_finds_plans_of_terms_and_transfers_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,14 +303,14 @@ def test_torch_launches_by_address(device: Any) -> None:
     program, x, w = Program(), torch.zeros(4, 8), torch.zeros(8)
     direct = tensors(program, (2, 3), "float64", space_bytes=64)
     for _ in range(2):
-        y = direct((x, w))
+        y = direct.again((x, w))
         assert (y.shape, y.dtype) == ((2, 3), torch.float64)
         number, stream, (first, second, out, space) = program.launched[-1]
         assert (number, stream, first, second, out) == (0, 7, x.data_ptr(), w.data_ptr(), y.data_ptr())
         assert space not in (0, out)
     # The first call, in which kernels are compiled, has PyTorch's stream current in CuPy.
     assert [entry for entry in device.log if entry[0] == "enter"] == [("enter", ("stream", "stream of 0"))]
-    assert tensors(program, (2, 3))((x,)) is not None
+    assert tensors(program, (2, 3)).again((x,)) is not None
     assert program.launched[-1][2][-1] == 0
 
 
@@ -325,10 +327,26 @@ def test_torch_launches_by_address(device: Any) -> None:
 def test_torch_launches_by_address_only_what_lies_as_planned(device: Any, x: Any) -> None:
     program = Program()
     direct = tensors(program, (2,))
-    assert direct((torch.zeros(4), x)) is None
+    assert direct.again((torch.zeros(4), x)) is None
     device.state["device"] = 1
-    assert direct((torch.zeros(4),)) is None
+    assert direct.again((torch.zeros(4),)) is None
     assert not program.launched
+
+
+def test_torch_launches_plans_only_on_tensors_as_planned(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, x, out = Program(), torch.zeros(4), torch.zeros(4)
+    direct = tensors(program, (4,))
+    assert direct((x,)) is None, "of a tensor on the host"
+    direct._device = x.device
+    assert direct((x,)).shape == (4,)
+    others = torch.zeros(2, 2), torch.zeros(4, dtype=torch.int32), x.clone().requires_grad_(), x.to_sparse(), x.numpy()
+    for arrays in ((), (x, x), *[(other,) for other in others]):
+        assert direct(arrays) is None
+    monkeypatch.setattr(_device.DirectTensors, "_fits", lambda self, given: given is out)
+    before = out._version
+    assert direct((x,), out) is out
+    assert out._version == before + 1
+    assert len(program.launched) == 2
 
 
 def test_torch_launches_programs_on_tensors(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:

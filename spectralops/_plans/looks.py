@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
 from spectralops import _arrays, boundary
+from spectralops._plans.epilogue import Epilogue
 from spectralops._plans.terms import Advection, Diffusion, SelfAdvection, Source
 
-__all__ = ["KEYS", "Looks"]
+__all__ = ["KEYS", "Looks", "look"]
 
 F = TypeVar("F")
+OfArray: TypeAlias = Callable[[Any, list[Any]], tuple[Any, ...]]
 
 # Types whose values never change, and are the same where they are equal.
 KEYS = frozenset(
     {
-        float, int, bool, complex, str, type(None), np.float64, np.float32, np.int64, SelfAdvection,
+        float, int, bool, complex, str, type(None), np.float64, np.float32, np.int64, Epilogue, SelfAdvection,
         boundary.Dirichlet, boundary.Hold, boundary.Neumann, boundary.Outflow, boundary.Periodic, boundary.Reflect,
         boundary.Robin,
     }
@@ -27,11 +29,10 @@ KEYS = frozenset(
 HOLDERS = frozenset({Advection, Diffusion, Source})
 
 
-def look(value: Any, cls: type, arrays: list[Any]) -> tuple[Any, ...]:
-    """What tells an argument from others: of an array of `cls`, which is put into the list, its shape and dtype.
+def look(value: Any, of_array: OfArray, arrays: list[Any]) -> tuple[Any, ...]:
+    """What tells an argument from others; of arrays, which `of_array` puts into the list, what that gives.
 
-    A number equals those of other types, also inside a sequence, but must not be taken for them. An array without axes
-    counts by its value, which may change.
+    A number equals those of other types, also inside a sequence, but must not be taken for them.
 
     Raises
     ------
@@ -41,19 +42,24 @@ def look(value: Any, cls: type, arrays: list[Any]) -> tuple[Any, ...]:
     kind: Any = type(value)
     if kind in KEYS:
         return kind, value
-    if kind is cls and value.ndim:
-        arrays.append(value)
-        return kind, value.shape, value.dtype
     if kind is tuple or kind is list:
         kinds = tuple(map(type, value))
         if KEYS.issuperset(kinds):
             return kind, kinds, *value
-        return kind, *[look(each, cls, arrays) for each in value]
+        return kind, *[look(each, of_array, arrays) for each in value]
     if kind is dict:
-        return kind, *[look(item, cls, arrays) for item in value.items()]
+        return kind, *[look(item, of_array, arrays) for item in value.items()]
     if kind in HOLDERS:
-        return kind, *[look(getattr(value, name), cls, arrays) for name in kind.__slots__]
-    raise TypeError(f"{kind.__name__} has no looks")
+        return kind, *[look(getattr(value, name), of_array, arrays) for name in kind.__slots__]
+    return of_array(value, arrays)
+
+
+def native(array: Any, arrays: list[Any]) -> tuple[Any, ...]:
+    """Type, shape and dtype of an array like the first one; without axes it counts by its value, which may change."""
+    if type(array) is not type(arrays[0]) or not array.ndim:
+        raise TypeError("has no looks")
+    arrays.append(array)
+    return type(array), array.shape, array.dtype
 
 
 class Looks(Generic[F]):
@@ -82,7 +88,7 @@ class Looks(Generic[F]):
             if KEYS.issuperset(map(type, arguments)):
                 return self._found(cls, x.shape, x.dtype, *around, *arguments), (x,)
             arrays = [x]
-            looks = [each if type(each) in KEYS else look(each, cls, arrays) for each in arguments]
+            looks = [each if type(each) in KEYS else look(each, native, arrays) for each in arguments]
             return self._found(cls, x.shape, x.dtype, *around, *looks), tuple(arrays)
         except TypeError:  # so it is also where `around` has no hash
             return self._nothing(), ()

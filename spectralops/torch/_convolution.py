@@ -310,23 +310,25 @@ def fft_conv2d(
               [20., 24.]]]])
     """
     op = "fft_conv2d"
-    tensors = {"x": x, "weight": weight} | ({} if bias is None else {"bias": bias})
-    for name, value in tensors.items():
-        tensor(op, name, value)
+    tensor(op, "x", x)
+    tensor(op, "weight", weight)
+    tensors: tuple[Tensor, ...] = (x, weight)
+    if bias is not None:
+        tensor(op, "bias", bias)
+        tensors = (x, weight, bias)
     if method == METHOD:
-        asked(op, *tensors.values())
-    elif not recorded(*tensors.values()):
+        asked(op, *tensors)
+    elif not recorded(*tensors):
         options = (stride, padding, dilation, groups, padding_mode, method, epilogue, backend)
-        known = looked_up(_plan_conv2d, tuple(tensors.values()), *options) if workers is None else None
+        known = looked_up(_plan_conv2d, tensors, *options) if workers is None else None
         if known is None:
             result: Tensor = convolution.fft_conv2d(
                 x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups,
                 padding_mode=padding_mode, method=method, epilogue=epilogue, workers=workers, backend=backend,
             )  # fmt: skip
             return result
-        plan, home = known
-        if backend is not None or not taken_over(plan, x) or _dispatch.observed():
-            return _dispatch.run(plan, tuple(tensors.values()), home)
+        if backend is not None or not taken_over(known.plan, x) or _dispatch.observed():
+            return known(tensors)
     x, weight = _promoted(x, weight)
     images = x if x.ndim == 4 else x[None]
     strides, dilations = _checks.per_axis(op, "stride", stride, 2), _checks.per_axis(op, "dilation", dilation, 2)

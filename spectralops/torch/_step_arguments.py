@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
-from functools import cache
-from typing import Any, NamedTuple
+from functools import cache, lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from spectralops import _checks, boundary, pde, steps
-from spectralops._arrays import ArraySpec, dtype_name
+from spectralops._arrays import Home, dtype_name
+from spectralops._plans.looks import KEYS, look
 from spectralops._plans.step_arguments import Options, advection, prepare
 from spectralops._plans.steps import StepPlan
 from spectralops._plans.terms import Diffusion, Pointwise
-from spectralops.torch._tensors import planned, spec_of, straight, transformed
+from spectralops.torch._tensors import Known, spec_of, transformed
 
-__all__ = ["filled", "fixed_terms", "matters", "prepared", "straightly"]
+__all__ = ["filled", "matters", "prepared", "straightly"]
+
+
+CPU = torch.device("cpu")
 
 
 def _arrays_of(value: Any) -> list[Tensor]:
@@ -99,42 +103,17 @@ def _names(kind: type) -> tuple[str, ...]:
     return tuple([field.name for field in fields(kind)]) if is_dataclass(kind) else ()
 
 
-def fixed_terms(value: Any) -> bool:
-    """Whether terms have numbers alone, no tensors and no functions, so that they are found again by what they are."""
-    kind: Any = type(value)
-    if kind in PLAIN:
-        return True
-    if kind is list or kind is tuple:
-        parts = value
-    elif kind is Pointwise or not (names := _names(kind)):
-        return False
-    else:
-        parts = [getattr(value, name) for name in names]
-    return all(map(fixed_terms, parts))
+def _of_tensor(value: Any, arrays: list[Tensor]) -> tuple[Any, ...]:
+    """Shape, dtype and device of a tensor, which is put into the list; without axes it counts by its value."""
+    if not isinstance(value, Tensor) or not value.ndim or value.layout is not torch.strided:
+        raise TypeError("has no looks")
+    arrays.append(value)
+    return Tensor, value.shape, value.dtype, value.device
 
 
-class _Place(NamedTuple):
-    """Stands for a tensor in the arguments of a step, by its number among the arrays."""
-
-    number: int
-
-
-def _places(value: Any, arrays: list[Tensor]) -> Any:
-    """An argument with places for its tensors, which are put into the list."""
-    if isinstance(value, Tensor):
-        arrays.append(value)
-        return _Place(len(arrays) - 1)
-    if type(value) in (list, tuple):
-        return tuple([item if type(item) in PLAIN else _places(item, arrays) for item in value])
-    return value
-
-
-@planned
-def _plan(specs: list[ArraySpec], device: str, op: str, arguments: tuple[Any, ...], *options: Any) -> Any:
-    u, *arrays = specs
-    named = {name: filled(value, _Place, arrays) for name, value in zip(options[::2], options[1::2], strict=True)}
-    module = pde if op == "pde_step" else steps
-    return getattr(module, f"plan_{op}")(u.shape, u.dtype, *filled(arguments, _Place, arrays), device=device, **named)
+@lru_cache(maxsize=512, typed=True)
+def _found(*looks: Any) -> Known:
+    return Known()
 
 
 def straightly(op: str, u: Tensor, arguments: tuple[Any, ...], options: dict[str, Any]) -> Tensor | None:
@@ -142,16 +121,36 @@ def straightly(op: str, u: Tensor, arguments: tuple[Any, ...], options: dict[str
 
     That are warnings, which each call gives, and diffusivities in host memory, which each call looks at.
     """
-    if "workers" in options or options.get("on_unstable") == "warn":
+    if transformed() or "workers" in options or options.get("on_unstable") == "warn":
         return None
+    if "mask" in options or "source" in options:  # their order is that of a plan's operands
+        options = {name: options[name] for name in ("velocity", "source", "mask") if name in options} | options
+    values = (u, *arguments, *options.values())
     arrays: list[Tensor] = []
-    arguments = _places(arguments, arrays)
-    for name in ("velocity", "source", "mask"):  # the order of a plan's operands
-        if options.get(name) is not None:
-            options = options | {name: _places(options[name], arrays)}
-    if arrays and (u.device.type == "cpu" or not all(x.ndim for x in arrays)):
+    try:
+        looks = [each if type(each) in KEYS else look(each, _of_tensor, arrays) for each in values]
+        known = _found(op, *options, *looks)
+        if torch.is_grad_enabled():
+            for x in arrays:
+                if x.requires_grad:
+                    return None
+        if known.plan is None:
+            if arrays[0] is not u or not _plannable(arrays):
+                return None
+            known.home = Home("torch", str(u.device))
+            planned = getattr(pde if op == "pde_step" else steps, f"plan_{op}")
+            specs = _specified(values[1:])
+            given, named = specs[: len(arguments)], dict(zip(options, specs[len(arguments) :], strict=True))
+            known.plan = planned(u.shape, dtype_name(u.dtype), *given, device=known.home.device, **named)
+    except (TypeError, ValueError, NotImplementedError):
         return None
-    return straight(_plan, (u, *arrays), op, arguments, *[item for pair in options.items() for item in pair])
+    return known(tuple(arrays))
+
+
+def _plannable(arrays: list[Tensor]) -> bool:
+    """Whether a step of the first one, with the others for coefficients, depends on their looks alone."""
+    u, *others = arrays
+    return u.is_floating_point() and all(x.device == u.device != CPU for x in others)
 
 
 def _named(op: str, ndim: int, arguments: tuple[Any, ...]) -> Any:

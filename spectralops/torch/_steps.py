@@ -11,7 +11,7 @@ from spectralops import pde, steps
 from spectralops.torch import _compiled_steps
 from spectralops.torch._replay import Steps
 from spectralops.torch._stage import advance
-from spectralops.torch._step_arguments import fixed_terms, matters, prepared, straightly
+from spectralops.torch._step_arguments import matters, prepared, straightly
 from spectralops.torch._tensors import floating, tensor, transformed
 
 __all__ = ["convection_step", "diffuse_convect_step", "diffusion_step", "pde_step"]
@@ -76,9 +76,9 @@ def diffusion_step(u: Tensor, dx: Any, dt: float, nu: Any, **options: Any) -> Te
     tensor(-0.5000)
     """
     tensor("diffusion_step", "u", u)
+    if (y := straightly("diffusion_step", u, (dx, dt, nu), options)) is not None:
+        return y
     if not matters((u, nu, options)):
-        if (y := straightly("diffusion_step", u, (dx, dt, nu), options)) is not None:
-            return y
         result: Tensor = steps.diffusion_step(u, dx, dt, nu, **options)
         return result
     return _take("diffusion_step", u, dx, dt, (nu,), options)
@@ -124,10 +124,10 @@ def convection_step(
     tensor([0.0000, 0.5000, 0.5000, 0.0000])
     """
     tensor("convection_step", "u", u)
+    named = {"scheme": scheme, "form": form} | options
+    if (y := straightly("convection_step", u, (velocity, dx, dt), named)) is not None:
+        return y
     if not matters((u, velocity, options)):
-        named = options | {"scheme": scheme, "form": form}
-        if (y := straightly("convection_step", u, (velocity, dx, dt), named)) is not None:
-            return y
         result: Tensor = steps.convection_step(u, velocity, dx, dt, scheme=scheme, form=form, **options)
         return result
     return _take("convection_step", u, dx, dt, (velocity, scheme, form), options)
@@ -184,10 +184,10 @@ def diffuse_convect_step(
     """
     op = "diffuse_convect_step"
     tensor(op, "u", u)
+    named = {"velocity": velocity, "scheme": scheme, "form": form} | options
+    if (y := straightly(op, u, (dx, dt, nu), named)) is not None:
+        return y
     if not matters((u, nu, velocity, options)):
-        named = options | {"velocity": velocity, "scheme": scheme, "form": form}
-        if (y := straightly(op, u, (dx, dt, nu), named)) is not None:
-            return y
         result: Tensor = steps.diffuse_convect_step(
             u, dx, dt, nu, velocity=velocity, scheme=scheme, form=form, **options
         )
@@ -235,12 +235,9 @@ def pde_step(u: Tensor, dx: Any, dt: float, terms: Any, *, integrator: str = "eu
     tensor([1., 1., 1.])
     """
     tensor("pde_step", "u", u)
-    fixed = not torch.compiler.is_compiling() and fixed_terms(terms)
-    if not matters((u, None if fixed else terms, options)):
-        if fixed:
-            named = options | {"integrator": integrator}
-            if (y := straightly("pde_step", u, (dx, dt, terms), named)) is not None:
-                return y
+    if (y := straightly("pde_step", u, (dx, dt, terms), {"integrator": integrator} | options)) is not None:
+        return y
+    if not matters((u, terms, options)):
         result: Tensor = pde.pde_step(u, dx, dt, terms, integrator=integrator, **options)
         return result
     return _take("pde_step", u, dx, dt, (terms,), options, integrator)

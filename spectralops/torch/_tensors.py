@@ -13,8 +13,8 @@ from spectralops import _dispatch
 from spectralops._arrays import ArraySpec, Home, dtype_name
 
 __all__ = [
-    "constant", "fixed", "floating", "looked_up", "own", "padded", "planned", "precision", "recorded", "spec_of",
-    "straight", "tensor", "transformed",
+    "Known", "constant", "fixed", "floating", "looked_up", "own", "padded", "planned", "precision", "recorded",
+    "spec_of", "straight", "tensor", "transformed",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -70,11 +70,32 @@ def recorded(*tensors: Tensor) -> bool:
     return transformed()
 
 
+class Known:
+    """A plan that calls with tensors of the same looks find again, with the way of these to its launches."""
+
+    __slots__ = ("_way", "home", "plan")
+
+    def __init__(self, plan: Any = None, home: Home | None = None) -> None:
+        self.plan, self.home, self._way = plan, home, None
+
+    def __call__(self, tensors: tuple[Tensor, ...]) -> Tensor:
+        """Run the plan on tensors of its shapes, dtypes and device."""
+        way: Any = self._way
+        if way is not None and not _dispatch.observed():
+            result: Tensor | None = way.again(tensors)
+            if result is not None:
+                return result
+        assert self.home is not None
+        result = _dispatch.run(self.plan, tensors, self.home)
+        self._way = _dispatch.way(self.plan, self.home)
+        return result
+
+
 def planned(build: Callable[..., Any]) -> Any:
     """Remember what `build(specs, device, *options)` makes of tensors of the same looks, together with their home."""
 
     @lru_cache(maxsize=512, typed=True)
-    def found(count: int, types: tuple[Any, ...], *key: Any) -> tuple[Any, Home]:
+    def found(count: int, types: tuple[Any, ...], *key: Any) -> Known:
         looks, options = key[: 3 * count], key[3 * count :]
         specs = [
             ArraySpec(tuple(shape), dtype_name(dtype)) for shape, dtype in zip(looks[::3], looks[1::3], strict=True)
@@ -82,7 +103,7 @@ def planned(build: Callable[..., Any]) -> Any:
         if len(set(looks[2::3])) > 1:
             raise TypeError("tensors on several devices")
         home = Home("torch", str(looks[2]))
-        return build(specs, home.device, *options), home
+        return Known(build(specs, home.device, *options), home)
 
     return found
 
@@ -90,11 +111,11 @@ def planned(build: Callable[..., Any]) -> Any:
 def straight(found: Any, tensors: tuple[Tensor, ...], *options: Any) -> Tensor | None:
     """Run a plan found by the looks of the tensors alone, nothing described again; None for what needs more care."""
     known = looked_up(found, tensors, *options)
-    return None if known is None else _dispatch.run(known[0], tensors, known[1])
+    return None if known is None else known(tensors)
 
 
-def looked_up(found: Any, tensors: tuple[Tensor, ...], *options: Any) -> tuple[Any, Home] | None:
-    """The plan and home of tensors by their looks alone; None for what needs more care.
+def looked_up(found: Any, tensors: tuple[Tensor, ...], *options: Any) -> Known | None:
+    """The plan of tensors by their looks alone; None for what needs more care.
 
     That are fields of integers, sparse tensors and what no plan can be made of: the public function says why.
     """
@@ -106,9 +127,11 @@ def looked_up(found: Any, tensors: tuple[Tensor, ...], *options: Any) -> tuple[A
     if not (tensors[0].is_floating_point() or tensors[0].is_complex()):
         return None
     # A tuple of floats is equal to one of integers, but must not find its plan.
-    types = tuple([tuple(map(type, option)) for option in options if type(option) is tuple])
+    types: tuple[Any, ...] = ()
+    if tuple in map(type, options):
+        types = tuple([tuple(map(type, option)) for option in options if type(option) is tuple])
     try:
-        known: tuple[Any, Home] = found(len(tensors), types, *key, *options)
+        known: Known = found(len(tensors), types, *key, *options)
     except (TypeError, ValueError, NotImplementedError):
         return None
     return known
