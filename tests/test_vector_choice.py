@@ -223,6 +223,27 @@ def test_few_rows_are_spread_where_it_pays(n: int, batch: int, halved: bool, spr
 
 
 @pytest.mark.parametrize(
+    ("n", "batch", "lanes", "halved", "spread"),
+    [
+        (499, 1, 8, False, True),
+        (499, 1, 8, True, False),
+        (719, 1, 8, True, True),
+        (719, 4, 8, True, False),
+        (719, 1, 4, True, False),
+        (2003, 1, 4, True, True),
+        (4093, 4, 8, True, True),
+        (4093, 8, 8, True, False),
+        (127, 1, 8, True, False),
+    ],
+)
+def test_few_rows_that_are_convolved_are_copied_and_spread_where_it_pays(
+    n: int, batch: int, lanes: int, halved: bool, spread: bool
+) -> None:
+    """719 complex points take 50 us side by side, 29 apart; four real rows of them 37 and 66."""
+    assert choice.is_convolution_spread(n, batch, lanes, halved) is spread
+
+
+@pytest.mark.parametrize(
     ("lengths", "batch", "halved"),
     [((17, 19), 8, True), ((17, 19), 16, False), ((17, 19, 23), 1, True), ((289,), 256, True)],
 )

@@ -11,7 +11,7 @@ import numpy as np
 
 from spectralops._compiler import unavailable
 from spectralops._cpu.blocks import Index, blocks, run
-from spectralops._cpu.vector.choice import convolution_length, filter_refusal, has_passes, is_convolved
+from spectralops._cpu.vector.choice import convolution_length, filter_refusal, has_passes
 from spectralops._recent import Recent
 
 if TYPE_CHECKING:
@@ -82,9 +82,6 @@ def algorithm(plan: SpectralFilterPlan) -> str:
         )
     rough = ", ".join(str(n) for n in plan.sizes if not has_passes(n))
     chirps = f"; length {rough} by convolution with a chirp" if rough else ""
-    if _is_convolved(plan):
-        (n,) = plan.sizes
-        chirps = f"; length {n} by convolution with the filter's kernel, over {convolution_length(n)} points"
     start = "vector engine, compiled on first use: transform, product and inverse fused"
     if _is_large(plan):
         return (
@@ -93,26 +90,28 @@ def algorithm(plan: SpectralFilterPlan) -> str:
         )
     unit = "one image"
     if len(plan.sizes) == 1:
-        unit = "one row, spread over a vector's lanes," if _is_spread(plan) else "as many rows as a vector has lanes"
+        convolved, spread = _way(plan)
+        unit = "one row, spread over a vector's lanes," if spread else "as many rows as a vector has lanes"
+        if convolved:
+            (n,) = plan.sizes
+            chirps = f"; length {n} by convolution with the filter's kernel, over {convolution_length(n)} points"
     return f"{start}, {unit} at a time in cache, shared among workers{chirps}"
 
 
-def _is_convolved(plan: SpectralFilterPlan) -> bool:
-    """Whether rows are convolved with the kernel of a filter that they share."""
-    return len(plan.sizes) == 1 and is_convolved(*plan.sizes, plan.grid.halved) and not _each(plan)
+def _way(plan: SpectralFilterPlan) -> tuple[bool, bool]:
+    """Whether rows are convolved with the kernel of a filter that they share, and whether they are spread over lanes.
 
-
-def _is_spread(plan: SpectralFilterPlan) -> bool:
-    """Whether rows are spread over the lanes; neighbouring columns that fill vectors and share a filter never are."""
-    from spectralops._cpu.vector import host  # loads llvmlite
-    from spectralops._cpu.vector.routes import is_row_spread, several
+    Neighbouring columns that fill vectors and share a filter are never spread.
+    """
+    from spectralops._cpu.vector import host, rows  # loads llvmlite
+    from spectralops._cpu.vector.routes import several
 
     (axis,), (n,), char = plan.axes, plan.sizes, np.dtype(plan.compute_dtype).char
-    if math.prod(plan.in_shape[axis + 1 :]) >= host.lanes(host.REAL[char]):
-        return False
-    if _is_convolved(plan):
-        n = convolution_length(n)
-    return is_row_spread(n, host.REAL[char], host.NUMBERS[char] == 2, several(plan.batch, char))
+    dtype, is_complex, count = host.REAL[char], host.NUMBERS[char] == 2, several(plan.batch, char)
+    inner, each = math.prod(plan.in_shape[axis + 1 :]), _each(plan)
+    inner = 1 if each or inner < host.lanes(dtype) else inner
+    convolved = not each and rows.is_row_convolved(n, inner, dtype, is_complex, count)
+    return convolved, inner == 1 and rows.is_row_spread(n, dtype, is_complex, count, convolved)
 
 
 def _is_large(plan: SpectralFilterPlan) -> bool:

@@ -14,8 +14,8 @@ from functools import lru_cache
 from spectralops._compiler import unavailable
 
 __all__ = [
-    "LONG", "chirp_length", "convolution_length", "filter_refusal", "has_passes", "is_convolved", "is_smooth",
-    "is_spread", "prime_factors", "split", "transform_refusal", "units_of_passes",
+    "LONG", "chirp_length", "convolution_length", "filter_refusal", "has_passes", "is_convolution_spread",
+    "is_convolved", "is_smooth", "is_spread", "prime_factors", "split", "transform_refusal", "units_of_passes",
 ]  # fmt: skip
 
 PRIMES = (2, 3, 5, 7)
@@ -37,6 +37,8 @@ ALONE_REAL, ALONE_OTHER = 2.15, 1.47
 # A transform spread over the lanes, relative to an image of that size: its twiddle factors; and what such a call costs
 # more than one of rows.
 SPREAD, SPREAD_CALL = 1.45, 3e3
+# Nanoseconds of the copies of rows that are spread with zeros after them: of a call and of each row.
+COPIES_CALL, COPIES = 8e3, 4e3
 # Nanoseconds of a call on top.
 CALL_SCIPY, CALL_ENGINE = 60e3, 40e3
 # Numbers in the vectors of most CPUs.
@@ -193,6 +195,16 @@ def is_spread(n: int, batch: int, lanes: int, halved: bool) -> bool:
         return True
     apart = SPREAD * _engine_filters(split(n, lanes), batch, lanes, halved) + SPREAD_CALL
     return has_passes(n) and apart < _rows(n, batch, lanes, halved)
+
+
+@lru_cache(maxsize=1024)
+def is_convolution_spread(n: int, batch: int, lanes: int, halved: bool) -> bool:
+    """Whether rows that are convolved with a kernel are spread over the lanes, which takes copies with zeros."""
+    m = convolution_length(n)
+    if batch >= lanes or m < SHORTEST_SPREAD or min(split(m, lanes)) == 1:
+        return False
+    apart = SPREAD * _engine_filters(split(m, lanes), batch, lanes, halved) + SPREAD_CALL
+    return apart + COPIES_CALL + COPIES * batch < _rows(m, batch, lanes, halved)
 
 
 def _engine_filters(lengths: tuple[int, ...], batch: int, lanes: int, halved: bool, each: bool = False) -> float:

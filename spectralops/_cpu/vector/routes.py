@@ -9,19 +9,18 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from spectralops._cpu.vector import caches, host, jobs, kernels, prepared, tables, workspace
 from spectralops._cpu.vector import fields as f
-from spectralops._cpu.vector.choice import LONG, convolution_length, is_convolved, is_spread, split
+from spectralops._cpu.vector import host, jobs, kernels, prepared, tables, workspace
+from spectralops._cpu.vector.choice import convolution_length, split
 from spectralops._cpu.vector.large import is_large, large
+from spectralops._cpu.vector.rows import is_row_convolved, is_row_spread
 from spectralops._cpu.vector.sum_jobs import beginnings
 
-__all__ = ["Route", "is_row_spread", "route", "several"]
+__all__ = ["Route", "route", "several"]
 
 # Filters that a route knows again by their content: of one axis, or of so many bytes.
 FILTERS_KEPT = 2
 SMALL_BYTES = 1 << 15
-# Part of the last cache that a group of transforms may fill before it is spread too.
-GROUP_SHARE = 4
 # Bytes of rows that are convolved with a kernel at a time, with zeros after them.
 ROWS_BYTES = 1 << 18
 
@@ -56,9 +55,9 @@ def route(lengths: tuple[int, ...], char: str, inner: int, count: int) -> Route:
     if len(lengths) > 1:
         return Images(lengths, dtype, is_complex)
     n = lengths[0]
-    if not is_convolved(n, not is_complex):
+    if not is_row_convolved(n, inner, dtype, is_complex, count):
         return _one_axis(n, inner, dtype, is_complex, count)
-    if inner == 1 and is_row_spread(convolution_length(n), dtype, is_complex, count):
+    if inner == 1 and is_row_spread(n, dtype, is_complex, count, True):
         return SpreadConvolution(n, dtype, is_complex, count)
     return Convolution(n, inner, dtype, is_complex, count)
 
@@ -69,14 +68,6 @@ def _one_axis(n: int, inner: int, dtype: str, is_complex: bool, count: int) -> R
     if inner == 1 and is_row_spread(n, dtype, is_complex, count):
         return Spread(n, dtype, is_complex)
     return Lines(n, inner, dtype, is_complex)
-
-
-def is_row_spread(n: int, dtype: str, is_complex: bool, count: int) -> bool:
-    """Whether each row is spread over the lanes: there are few, or a group of them leaves the caches."""
-    lanes = host.lanes(dtype)
-    vectors = 1 if not is_complex and n % 2 == 0 else 2
-    far = n >= LONG and n * vectors * host.vector_bytes() > caches.last_cache() // GROUP_SHARE
-    return (far and min(split(n, lanes)) > 1) or is_spread(n, count, lanes, not is_complex)
 
 
 def several(count: int, char: str) -> int:
