@@ -133,14 +133,14 @@ def in_python(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
 def test_compiled_as_in_python(function: Any, compiled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    dtype = "float64"
+    dtype = "float64" if function is mixed else "float32"
     kernel, _ = compiled(function, dtype)
     _, other = compiled(divided, dtype)
 
     def results(run: Any) -> list[list[float]]:
         found = []
         for a, b in PAIRS:
-            out, numbers, fields = np.full(5, -1), np.array([a / 3, b / 7, *[0.0] * 6]), np.array([0, 0, other])
+            out, numbers, fields = np.full(5, -1), np.array([a / 3, b / 7, *[0.0] * 6], dtype), np.array([0, 0, other])
             fields[:2] = out.ctypes.data, numbers.ctypes.data
             run(out, numbers, fields, a, b)
             found.append([*out.tolist(), *numbers.tolist()])
