@@ -192,7 +192,7 @@ def test_blocks_of_interleaved_rows_have_no_more_vectors_than_wanted(lanes: int)
 def test_rows_keep_off_page_multiples(n: int, itemsize: int) -> None:
     layout = tiles.Layout.of_tile((1, 10, n), (0, 2, 2), itemsize)
     assert layout.pitch >= n + 4
-    assert layout.base * itemsize % tiles.LINE_BYTES == 0
+    assert layout.base * itemsize % host.LINE_BYTES == 0
     assert 256 <= layout.pitch * itemsize % 4096 <= 4096 - 256
     assert 256 <= layout.size * itemsize % 4096 <= 4096 - 256
 

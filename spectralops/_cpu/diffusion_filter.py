@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spectralops._cpu.vector import chebyshev_fields as f
-from spectralops._cpu.vector import schedule, workspace
+from spectralops._cpu.vector import host, schedule, workspace
 
 if TYPE_CHECKING:
     from spectralops._plans.diffusion_filter import DiffusionFilterPlan
@@ -21,8 +21,6 @@ __all__ = ["algorithm", "diffusion_filter"]
 
 Array = np.ndarray[Any, Any]
 
-LINE_BYTES = 64
-PAGE_BYTES = 4096
 # A grid of fewer cells than this is not worth cutting up for further threads.
 SHARED_CELLS = 1 << 15
 
@@ -51,17 +49,13 @@ class Grid:
     @property
     def base(self) -> int:
         """Place of the first cell: a ghost lies before it, and rows begin with a cache line."""
-        return LINE_BYTES // self.itemsize
+        return host.LINE_BYTES // self.itemsize
 
     @property
     def pitch(self) -> int:
         """From one row to the next: room for a ghost at each end and for whole vectors."""
-        line = LINE_BYTES // self.itemsize
-        pitch = line + -(-(self.cells + 1) // line) * line
-        # Rows at multiples of a page, or nearly, would share few sets of a cache.
-        while not PAGE_BYTES // 16 <= pitch * self.itemsize % PAGE_BYTES <= PAGE_BYTES - PAGE_BYTES // 16:
-            pitch += line
-        return pitch
+        line = host.LINE_BYTES // self.itemsize
+        return host.off_page(line + -(-(self.cells + 1) // line) * line, self.itemsize)
 
     @property
     def scratch(self) -> int:

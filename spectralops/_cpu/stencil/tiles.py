@@ -17,8 +17,6 @@ from spectralops._cpu.vector import host, workspace
 __all__ = ["Frame", "Layout", "Pass", "passes"]
 
 Three = tuple[int, int, int]
-LINE_BYTES = 64
-PAGE_BYTES = 4096
 # A grid whose scratch memory takes no more than this stays in a core's own cache, level after level over all of it;
 # otherwise this is what all levels of a pass work on at a time. It is a part of 512 KiB, which few CPUs fall below.
 CACHE_BYTES = 320 << 10
@@ -60,24 +58,17 @@ class Layout:
     def of_tile(cls, extent: Three, widths: Three, itemsize: int, unit: int = 1) -> Layout:
         """The layout of (planes, rows, cells) with `widths` ghosts on either side, rows being made of so many cells."""
         planes, rows, n = extent[0], extent[1], -(-extent[2] // unit) * unit
-        line = LINE_BYTES // itemsize
+        line = host.LINE_BYTES // itemsize
         # A vector more than the ghosts: what is carried along a row begins with the vector before its first.
         margin = (-(-widths[2] // line) + (widths[2] > 0)) * line
-        pitch = _off_page(margin + -(-(n + widths[2]) // line) * line, line, itemsize)
+        pitch = host.off_page(margin + -(-(n + widths[2]) // line) * line, itemsize)
         plane_pitch = (rows + 2 * widths[1]) * pitch
         if planes > 1:
-            plane_pitch = _off_page(plane_pitch, line, itemsize)
+            plane_pitch = host.off_page(plane_pitch, itemsize)
         base = margin + widths[1] * pitch + widths[0] * plane_pitch
         # Vectors may run over the end of the last row; rows of two fields should not share a set of the cache.
         size = (planes + 2 * widths[0]) * plane_pitch + 2 * line
-        return cls(base, pitch, plane_pitch, _off_page(size, line, itemsize))
-
-
-def _off_page(pitch: int, line: int, itemsize: int) -> int:
-    """The next distance that is no multiple of a page, nor nearly: such rows would share few sets of a cache."""
-    while not PAGE_BYTES // 16 <= pitch * itemsize % PAGE_BYTES <= PAGE_BYTES - PAGE_BYTES // 16:
-        pitch += line
-    return pitch
+        return cls(base, pitch, plane_pitch, host.off_page(size, itemsize))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +146,7 @@ def _goes_straight(frame: Frame) -> bool:
 
 def _ends(frame: Frame) -> tuple[int, int]:
     """Rows and cells at either end that tiles compute; the very last may be held, also where nothing moves."""
-    return max(1, frame.widths[1]), LINE_BYTES // frame.itemsize
+    return max(1, frame.widths[1]), host.LINE_BYTES // frame.itemsize
 
 
 def _straight(frame: Frame) -> Pass:

@@ -9,8 +9,10 @@ from functools import lru_cache
 
 import llvmlite.binding as llvm
 
-__all__ = ["cpu", "initialise", "lanes", "registers", "vector_bytes"]
+__all__ = ["cpu", "initialise", "lanes", "off_page", "registers", "vector_bytes"]
 
+# Of the cache and of memory.
+LINE_BYTES, PAGE_BYTES = 64, 4096
 ITEM_BYTES = {"float32": 4, "float64": 8}
 # Of NumPy's dtype characters: the dtype of the real numbers, and how many make one element.
 REAL = {"f": "float32", "d": "float64", "F": "float32", "D": "float64"}
@@ -53,3 +55,10 @@ def registers() -> int:
 def lanes(dtype: str) -> int:
     """Numbers of `dtype` in one vector: the transforms that run side by side."""
     return vector_bytes() // ITEM_BYTES[dtype]
+
+
+def off_page(pitch: int, itemsize: int) -> int:
+    """The next distance that is no multiple of a page, nor nearly: such rows would share few sets of a cache."""
+    while not PAGE_BYTES // 16 <= pitch * itemsize % PAGE_BYTES <= PAGE_BYTES - PAGE_BYTES // 16:
+        pitch += LINE_BYTES // itemsize
+    return pitch

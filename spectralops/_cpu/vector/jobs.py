@@ -17,13 +17,10 @@ __all__ = ["FilterLayout", "Job", "filter_layout", "image_job", "line_job", "vol
 # row lies on a memory page of its own.
 SWEEP_BYTES = 256
 WIDE_SWEEP_BYTES = 512
-PAGE_BYTES = 4096
 # The groups of one sweep together.
 GROUPS_BYTES = 1 << 20
 # Strides of filters that a layout remembers.
 LAYOUTS_KEPT = 8
-# A row of a spectrum is one cache line longer than a power of two, lest its columns share a few sets of the cache.
-LINE_BYTES = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +63,7 @@ def _column_fields(kind: str, length: int, numbers: int, dtype: str) -> tuple[di
     roots = tables.untangling_roots(length, dtype)
     units = -(-numbers // breadth)
     item = host.ITEM_BYTES[dtype]
-    sweep = (WIDE_SWEEP_BYTES if numbers * item >= PAGE_BYTES else SWEEP_BYTES) // (breadth * item)
+    sweep = (WIDE_SWEEP_BYTES if numbers * item >= host.PAGE_BYTES else SWEEP_BYTES) // (breadth * item)
     sweep = max(1, min(sweep, GROUPS_BYTES // (group * item)))
     fields = {
         f.COLUMN_LENGTH: length,
@@ -125,7 +122,8 @@ def image_job(
     units = fields[f.UNITS]
     count = {f.EVEN: length // 2 + 1, f.PAIR: length // 2 + 1, f.PACKED: length // 2}.get(kind, length)
     width = units * lanes * (2 if kind == f.PAIR else 1)
-    stride = 2 * width + (0 if kind == f.PACKED else LINE_BYTES // host.ITEM_BYTES[dtype])
+    # A row is one cache line longer than a power of two, lest its columns share a few sets of the cache.
+    stride = 2 * width + (0 if kind == f.PACKED else host.LINE_BYTES // host.ITEM_BYTES[dtype])
     fields |= {
         f.IMAGE_STRIDE: numbers,
         f.IMAGE_IMAG: imag,

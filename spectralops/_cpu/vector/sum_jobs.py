@@ -20,9 +20,6 @@ COPY_BYTES = 1 << 15
 COPIES_BYTES = 1 << 17
 # What the copy for a single row of results should not exceed.
 LARGEST_COPY = 1 << 20
-# Rows of the copy must not lie a multiple of a page apart: they would compete for the same sets of the cache.
-PAGE_BYTES = 4096
-LINE_BYTES = 64
 # Columns of a strip of results.
 SIDE = 4096
 # Rows of a strip of results that are summed straight from the image.
@@ -67,8 +64,9 @@ class SumJob:
         side = min(max(most, step) // step * step, SIDE, -(-columns // step) * step)
         reach = gap * (g.taps[-1] - 1)
         segment = -(-(side + reach // phases) // lanes) * lanes
-        if segment * phases * item % PAGE_BYTES < LINE_BYTES:
-            segment += LINE_BYTES // item
+        # Rows a multiple of a page apart would compete for the same sets of the cache.
+        if segment * phases * item % host.PAGE_BYTES < host.LINE_BYTES:
+            segment += host.LINE_BYTES // item
         line = segment * phases
         spacing = spread if self.kind == "sum_rows" and stride == 1 else 1
         block = 1 if flat or self.kind == "sum_channels" else f.OUTPUTS * spacing

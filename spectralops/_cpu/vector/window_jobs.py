@@ -21,8 +21,6 @@ __all__ = ["Extent", "LineWindows", "Tiles", "Windows", "axis_table", "tiles", "
 LONGEST_LINE = 4096
 # Tiles that meet the weights together: the weights come from far, and are read once for all of them.
 TOGETHER = 4
-# One cache line, lest the columns of a spectrum share a few sets of the cache.
-LINE_BYTES = 64
 
 Sizes = tuple[int, ...]
 
@@ -66,7 +64,7 @@ class _Job:
 
 
 def _aligned(numbers: int, dtype: str) -> int:
-    line = LINE_BYTES // host.ITEM_BYTES[dtype]
+    line = host.LINE_BYTES // host.ITEM_BYTES[dtype]
     return -(-numbers // line) * line
 
 
@@ -175,7 +173,7 @@ class Tiles(_Job):
         rows, columns = extent.lengths
         row, column = tables.axis(columns // 2, dtype), tables.axis(rows, dtype)
         roots = tables.untangling_roots(columns, dtype)
-        stride = 2 * lanes * rows + LINE_BYTES // item
+        stride = 2 * lanes * rows + host.LINE_BYTES // item
         block = (columns // 2 + 1) * stride
         group = (columns + lanes) * lanes
         down, across = axis_table(extent, 0), axis_table(extent, 1)
