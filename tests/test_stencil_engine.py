@@ -210,6 +210,7 @@ def test_any_tiling_gives_the_bits_of_single_numpy_steps(
         BLOCK_ROWS=data.draw(st.integers(1, 9), "rows"),
         BLOCK_PLANES=data.draw(st.integers(1, 3), "planes"),
         MOST_LEVELS=data.draw(st.integers(1, 9), "levels"),
+        MASKED_LEVELS=1,
         LEAST_LEVELS=data.draw(st.integers(1, 5), "interleaved from"),
         SPARE_FRACTION=data.draw(st.sampled_from([0, 0, 8]), "left over"),
     )

@@ -155,7 +155,11 @@ def test_other_steps_do_not_go_straight() -> None:
     assert [straight(frame((1, 90_000, n), ends)) for n in (64, 65)] == [False, True]
 
 
-def test_costly_steps_take_few_levels_a_pass() -> None:
+def test_costly_steps_take_few_levels_a_pass_and_masked_ones_more() -> None:
+    masked = tiles.Frame(1, (1, 1000, 3000), 2, (False,) * 3, (0, 1, 1), program(mask=np.ones((64, 64), bool)))
+    assert [one.steps for one in tiles.passes(masked, 97, 1)] == [32, 32, 33]
+    deep = tiles.Frame(1, (300, 100, 200), 3, (False,) * 3, (1, 1, 1), masked.program)
+    assert [one.steps for one in tiles.passes(deep, 16, 1)] == [8, 8]
     plan = so.plan_convection_step(
         (2000, 2000), F32, (1.0, 1.0), 1.0, 0.1, scheme="weno5", steps=9, on_unstable="ignore"
     )

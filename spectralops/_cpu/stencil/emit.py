@@ -250,7 +250,10 @@ class Emitter:
     def shuffled(self, values: Value, others: Value, order: list[int]) -> Value:
         """Lanes of two vectors, those of the second one counted behind those of the first, in an order."""
         places = ir.Constant(ir.VectorType(INT32, self.lanes), order)
-        return self._value(self.builder.shuffle_vector(values.ir, others.ir, places))
+        b, kind = self.builder, values.ir.type
+        # As integers: of numbers, LLVM moves lanes by one in an instruction more.
+        first, second = (b.bitcast(some.ir, self.bits) for some in (values, others))
+        return self._value(b.bitcast(b.shuffle_vector(first, second, places), kind))
 
     # Memory.
 

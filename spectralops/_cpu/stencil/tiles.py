@@ -28,6 +28,8 @@ TILE_BYTES = 128 << 10
 SHARED_FRACTION = 4
 # Deeper passes gain nothing: memory is no longer what they wait for. Nor do steps with more operations a cell.
 MOST_LEVELS = {1: 64, 2: 32, 3: 8}
+# With a mask in two dimensions, of which much is made when it is loaded, half as many more do gain.
+MASKED_LEVELS = 48
 FEW_LEVELS, MANY_OPERATIONS = 4, 60
 # Rows (and planes) of a level between two levels' turns; multiples of the four rows that kernels take at a time.
 BLOCK_ROWS = {2: 8, 3: 16}
@@ -169,7 +171,11 @@ def _straight(frame: Frame) -> Pass:
 
 def _most_steps(frame: Frame) -> int:
     """Steps of a pass at most."""
-    levels = FEW_LEVELS if frame.program.operations > MANY_OPERATIONS else MOST_LEVELS[frame.dims]
+    levels = MOST_LEVELS[frame.dims]
+    if frame.program.operations > MANY_OPERATIONS:
+        levels = FEW_LEVELS
+    elif frame.program.masked and frame.dims == 2:
+        levels = max(levels, MASKED_LEVELS)
     return max(1, levels // frame.program.stages)
 
 
