@@ -97,6 +97,9 @@ def kernels() -> dict[tuple[str, str, str], tuple[Kernel, ...]]:
             for shape in ((128, 256), (1, 128, 256)):  # images of clusters
                 so.spectral_filter(np.zeros(shape, dtype), GAUSSIAN, axes=tuple(range(len(shape))), backend=BACKEND)
             so.spectral_filter(np.zeros((2, 17), dtype), GAUSSIAN, axes=1, backend=BACKEND)  # odd lines in twos
+            # the same and columns in longer transforms
+            shape = (64, 17) if dtype == "float32" else (4, 17, 8)
+            so.spectral_filter(np.zeros(shape, dtype), GAUSSIAN, axes=tuple(range(1, len(shape))), backend=BACKEND)
             for shape in ((65536,), (8192, 16)):  # lines and columns of which clusters transform parts
                 so.spectral_filter(np.zeros(shape, dtype), GAUSSIAN, axes=tuple(range(len(shape))), backend=BACKEND)
             weight = np.zeros((2, 2, 16), COMPLEX[dtype])  # a few wavenumbers of long lines

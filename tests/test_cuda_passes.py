@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spectralops._cuda.geometry import column_geometry, row_geometry
-from spectralops._cuda.passes import Chirp, Passes, factors, passes, within_warp
+from spectralops._cuda.passes import Chirp, Cyclic, Passes, factors, passes, within_warp
 from spectralops._cuda.planes import Plane, plane_geometry
 
 
@@ -52,6 +52,10 @@ def test_other_lengths_are_convolutions() -> None:
     assert (even.inner.size // even.inner.radices[0]) % (2 * even.threads) == 0
     assert (even.padded, even.expression) == (even.inner.padded, f"Chirp<34, {even.inner.expression}>")
     assert passes(20011, 4, most_threads=512) is None
+    longer = Cyclic(17, Passes((6, 8), 8, 1))
+    assert (longer.expression, longer.words) == ("Cyclic<17, Radices<6, 8>>", "17 as part of 6*8")
+    inner = longer.table(0.5, False)[longer.begins_at :][: 2 * 48 - 6 - 8]
+    assert (inner == longer.inner.table(1.0, False)).all()
 
 
 @pytest.mark.parametrize("n", [1, 5, 8, 17])

@@ -14,6 +14,7 @@ from test_conformance import poison, run  # noqa: F401, the fixture poisons what
 
 import spectralops as so
 from spectralops import _dispatch, transfer
+from spectralops._arrays import ArraySpec
 from spectralops._cuda import geometry, pruned, spectral_filter, spectral_filter_layout, spectral_filter_program
 
 on_host = pytest.mark.skipif(not cuda_on_host.available(), reason="no g++")
@@ -283,7 +284,7 @@ def test_layers_of_images_in_one_block(host, rng, shape, modes, out_shape) -> No
 @on_host
 @pytest.mark.parametrize(
     ("sizes", "dtype"),
-    [((34,), "complex64"), ((17, 16), "float32"), ((34, 17), "float32")],
+    [((34,), "complex64"), ((17, 16), "float32"), ((34, 17), "float32"), ((3, 5, 17), "float32")],
     ids=str,
 )
 def test_lengths_with_large_prime_factors(host, rng, sizes: tuple[int, ...], dtype: str) -> None:
@@ -293,6 +294,45 @@ def test_lengths_with_large_prime_factors(host, rng, sizes: tuple[int, ...], dty
     result = so.spectral_filter(x.astype(dtype), symbol, backend=BACKEND, **options)
     assert any("Chirp<" in kernel.name for kernel in host.launched)
     assert np.abs(result - so.spectral_filter(x, symbol, backend="numpy", **options)).max() < 3e-6
+
+
+@on_host
+@pytest.mark.parametrize(
+    ("shape", "dtype", "space"),
+    [
+        ((64, 17), "float32", 48 * 8), ((64, 34), "float64", 80 * 16), ((65, 23), "float16", 48 * 8),
+        # The spectrum for longer transforms has its place beside those of fields, or in the part that is written last.
+        ((4, 34, 9), "float32", 80 * 8 * 8), ((5, 17, 12), "float64", 3 * 17 * 7 * 16 + 48 * 8 * 16),
+        ((9, 17, 12), "float32", 5 * 17 * 7 * 8), ((9, 17, 12), "float16", 3 * 17 * 7 * 8 + 48 * 8 * 8),
+        ((5, 19, 8), "complex64", 48 * 8 * 8), ((4, 17, 192), "float32", 4 * 17 * 100 * 8),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_many_lengths_with_large_prime_factors(host, rng, monkeypatch, shape, dtype: str, space: int) -> None:
+    """Filters are convolutions of longer transforms, of parts of the batch at a time, and so are their adjoints."""
+    monkeypatch.setattr(spectral_filter_program, "LITTLE_BYTES", 0)
+    last = shape[-1] if dtype == "complex64" else shape[-1] // 2 + 1
+    h = (rng.standard_normal((*shape[1:-1], last)) + 1j * rng.standard_normal((*shape[1:-1], last))).astype(
+        "complex128" if dtype == "float64" else "complex64"
+    )
+    x = rng.standard_normal(shape) + (1j * rng.standard_normal(shape) if dtype == "complex64" else 0)
+    x[1] *= 100  # whose rounding errors stay its own
+    x = x.astype(dtype)
+    axes = tuple(range(1, len(shape)))
+    for adjoint in (False, True):
+        plan = so.plan_spectral_filter(shape, dtype, ArraySpec(h.shape, h.dtype.name), axes=axes, backend=BACKEND)
+        result = (plan.adjoint() if adjoint else plan)(x, h)
+        names = [kernel.name.partition("<")[0] for kernel in host.launched]
+        assert names[0] == "cyclic_spectrum"
+        assert names[1:3] == (["twos_filter"] if len(shape) == 2 else ["rows_forward", "columns"])
+        assert all("Cyclic<" in kernel.name for kernel in host.launched if kernel.name.startswith(("columns", "twos")))
+        wide = x.astype("complex128" if dtype == "complex64" else "float64")
+        expected = so.spectral_filter(wide, h.conj() if adjoint else h, axes=axes, backend="numpy")
+        bound = {"float64": 2e-14, "float16": 2e-3}.get(dtype, 3e-6)
+        for one, other in zip(result, expected, strict=True):
+            assert np.abs(one - other).max() < bound * np.abs(other).max()
+        assert spectral_filter._prepared.values()[-1].space_bytes == space
+        host.launched.clear()
 
 
 @on_host

@@ -109,6 +109,32 @@ def test_lengths_on_gpu(n: int, dtype: str) -> None:
         assert np.abs(result - expected).max() < (1e-12 if dtype == "float64" else 1e-5) * np.abs(expected).max()
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [
+        ((70, 17), "float32"), ((64, 4001), "float32"), ((100, 1202), "float64"), ((999, 97), "float16"),
+        ((16, 721, 48), "float32"), ((5, 206, 33), "float64"), ((40, 127, 30), "bfloat16"), ((6, 34, 8), "complex64"),
+        ((3, 9, 15, 14), "float32"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_lengths_with_large_prime_factors_on_gpu(shape: tuple[int, ...], dtype: str, rng) -> None:
+    """In longer transforms where lines are many; rows of images with odd numbers of them by twos."""
+    torch = pytest.importorskip("torch")
+    axes = tuple(range(1, len(shape)))
+    x = torch.as_tensor(rng.standard_normal(shape), device="cuda").to(getattr(torch, dtype))
+    half = (*shape[1:-1], shape[-1] if dtype == "complex64" else shape[-1] // 2 + 1)
+    h = torch.as_tensor(rng.standard_normal(half) + 1j * rng.standard_normal(half), device="cuda")
+    h = h.to(torch.complex128 if dtype == "float64" else torch.complex64)
+    wide = x.to(torch.complex128 if dtype == "complex64" else torch.float64).cpu().numpy()
+    expected = so.spectral_filter(wide, h.cpu().numpy(), axes=axes, backend="numpy")
+    bound = {"float64": 1e-12, "float16": 2e-3, "bfloat16": 2e-2}.get(dtype, 1e-5)
+    for _ in range(2):  # scratch memory is used again
+        result = so.spectral_filter(x, h, axes=axes, backend="cuda").to(torch.complex128).cpu().numpy()
+        assert np.abs(result - expected).max() < bound * np.abs(expected).max()
+
+
 LAYERS = {
     # shape, channels written, modes
     "few wavenumbers of long lines": ((5, 6, 8192), 7, (16,)),

@@ -76,7 +76,29 @@ def test_filters_that_kernels_do_not_cover_run_on_cupy(shape, options, reason) -
         (lambda: filter_plan((34, 17)), "radices 34 as a convolution of 4*5*4 x 17 as a convolution of 6*8\n"),
         (
             lambda: filter_plan((4, 7, 8)),
-            "; real rows one by one, half of their spectrum in a workspace; radices 7 x 4*2",
+            "runs: 3 kernels, the middle one forward, product and inverse along the first axis; two real rows as one "
+            "complex row, told apart at once, half of their spectrum in a workspace; radices 7 x 4*2",
+        ),
+        (
+            lambda: filter_plan((4, 17, 8)),
+            "runs: 4 kernels, one for the spectrum of longer transforms, the middle one forward, product and inverse "
+            "along the first axis; two real rows as one complex row, told apart at once, half of their spectrum in a "
+            "workspace; radices 17 as part of 12*4 x 4*2",
+        ),
+        (lambda: filter_plan((3, 17, 8)), "; radices 17 as a convolution of 12*4 x 4*2"),
+        (
+            lambda: filter_plan((4, 17, 8), ArraySpec((4, 17, 5), "float32"), axes=(1, 2)),
+            "; radices 17 as a convolution of 12*4 x 4*2",
+        ),
+        (
+            lambda: filter_plan((64, 34), axes=-1),
+            "runs: 2 kernels, one for the spectrum of longer transforms, one forward, product and inverse in registers "
+            "and shared memory, two real lines as one complex line, radices 34 as part of ",
+        ),
+        (lambda: filter_plan((63, 34), axes=-1), "registers and shared memory, radices 17 as a convolution of "),
+        (
+            lambda: filter_plan((63, 17), axes=-1),
+            "and shared memory, two real lines as one complex line, radices 17 as a convolution of ",
         ),
         (lambda: filter_plan((7, 8, 9), dtype="complex64", axes=(0, 1, 2)), "runs: 5 kernels, the middle one"),
         (lambda: filter_plan((7, 8), dtype="complex64"), "; complex rows; radices 7 x 4*2\n"),

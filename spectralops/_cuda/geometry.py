@@ -200,7 +200,7 @@ def rows_kernel(
         (row.threads,),
         row.passes.padded * row.lines * COMPLEX_BYTES[reals[1]],
         options,
-        early=name in ("rows_forward", "rows_inverse"),
+        early=name != "rows_filter",
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Chirp", "Passes", "by_twos", "factors", "passes", "unpacking_roots", "within_warp"]
+__all__ = ["Chirp", "Cyclic", "Passes", "by_twos", "factors", "passes", "unpacking_roots", "within_warp"]
 
 RADICES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 24, 25, 28, 30, 32)
 PRIMES = (2, 3, 5, 7, 11, 13)
@@ -128,6 +128,29 @@ class Chirp:
         """Where the table of the inverse begins."""
         inner = self.inner
         return self.size + 3 * inner.size - inner.radices[0] - inner.radices[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Cyclic(Chirp):
+    """The same for a filter of many lines: the longer transform does all of the convolution that the filter is.
+
+    So it takes two transforms instead of four, and a spectrum that is transformed once for all lines.
+    """
+
+    @property
+    def expression(self) -> str:
+        """The C++ type that stands in the place of radices."""
+        return f"Cyclic<{self.size}, {self.inner.expression}>"
+
+    @property
+    def words(self) -> str:
+        """How it is done, for explain()."""
+        return f"{self.size} as part of {self.inner.words}"
+
+    @property
+    def begins_at(self) -> int:
+        """Where in the table the factors of the longer transform begin."""
+        return self.size + self.inner.size
 
 
 def unpacking_roots(n: int) -> np.ndarray[Any, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spectralops._cuda import launch
 from spectralops._cuda.geometry import BYTES, namespace, present_shared_bytes, required, usable, words
 from spectralops._cuda.launch import Runner
+from spectralops._cuda.passes import Cyclic
 from spectralops._cuda.program import address
 from spectralops._cuda.spectral_filter_layout import layout_of
 from spectralops._cuda.spectral_filter_program import Prepared
@@ -49,16 +50,24 @@ def algorithm(plan: SpectralFilterPlan) -> str:
         )
     if not layout.columns:
         lines = {"SPLIT": ", two real lines as one complex line"}.get(layout.form, clusters)
+        if isinstance(layout.row.passes, Cyclic):
+            return (
+                "2 kernels, one for the spectrum of longer transforms, one forward, product and inverse in registers "
+                f"and shared memory{lines}, radices {radices}"
+            )
         return f"one kernel: forward, product and inverse in registers and shared memory{lines}, radices {radices}"
     place = "a workspace" if plan.padded or layout.narrow else "the result's own memory"
     form = {
         "PAIRS": f"two real rows as one complex row, the spectrum in {place}",
-        "HALF": "real rows one by one, half of their spectrum in a workspace",
+        "HALF": "two real rows as one complex row, told apart at once, half of their spectrum in a workspace",
         "FULL": "complex rows",
     }[layout.form]
     count = 2 * len(layout.sizes) - 1
+    kernels = f"{count} kernels"
+    if isinstance(layout.columns[0].passes, Cyclic):
+        kernels = f"{count + 1} kernels, one for the spectrum of longer transforms"
     return (
-        f"{count} kernels, the middle one forward, product and inverse along the first axis{clusters}; {form}; "
+        f"{kernels}, the middle one forward, product and inverse along the first axis{clusters}; {form}; "
         f"radices {radices}"
     )
 

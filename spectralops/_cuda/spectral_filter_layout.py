@@ -18,7 +18,7 @@ from spectralops._cuda.geometry import (
     unfit,
 )
 from spectralops._cuda.images import Image, image_geometry
-from spectralops._cuda.passes import Chirp
+from spectralops._cuda.passes import Chirp, Cyclic
 from spectralops._cuda.planes import Plane, plane_geometry
 from spectralops._cuda.spread import Spread, spread_columns, spread_lines
 
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from spectralops._plans.spectral import SpectralFilterPlan
 
 __all__ = ["Layout", "layout_of"]
+
+# Transforms with one filter from which on it pays to transform its spectrum for longer transforms.
+MANY, MANY_LINES = 4, 64
+# Bytes that memory is read by; numbers of a row from which on there may be one more, so that the next begins with them.
+SECTOR, ALIGNED_FROM = 32, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +74,23 @@ class Layout:
         return self.sizes[-1] if self.form == "FULL" else self.sizes[-1] // 2 + 1
 
     @property
+    def aligned(self) -> int:
+        """Numbers between rows of as many columns as are distinct, so that all rows begin with a sector."""
+        return -(-self.stored // (SECTOR // (2 * self.itemsize))) * (SECTOR // (2 * self.itemsize))
+
+    @property
+    def pitch(self) -> int:
+        """The same between rows of a spectrum in a workspace, if that makes it little larger: mirror images fill it."""
+        little = ALIGNED_FROM * (self.aligned - self.stored) <= self.stored
+        return self.aligned if little and self.form == "HALF" and len(self.sizes) == 2 else self.stored
+
+    @property
     def scale(self) -> float:
-        """What the inverse that follows the multiplier scales by; both rows come out of a pair's symmetry twice.
+        """What the inverse that follows the multiplier scales by; two rows of one transform come out of it twice.
 
         A packed real line has half as many points, and comes out of its filter twice.
         """
-        return (0.5 if self.form == "PAIRS" and self.columns else 1.0) / math.prod(self.sizes)
+        return (0.5 if self.form in ("PAIRS", "HALF") and self.columns else 1.0) / math.prod(self.sizes)
 
 
 def layout_of(plan: SpectralFilterPlan, shared_bytes: int = SHARED_BYTES) -> Layout | str:
@@ -88,8 +104,12 @@ def layout_of(plan: SpectralFilterPlan, shared_bytes: int = SHARED_BYTES) -> Lay
     if len(sizes) == 1:
         form = "FULL" if not real else "PAIRS" if last % 2 == 0 else "HALF"
         row = row_geometry(last // 2 if form == "PAIRS" else last, itemsize, shared_bytes, mirrored=form == "PAIRS")
-        if form == "HALF" and row is not None and isinstance(row.passes, Chirp) and _one_for_all(plan):
-            form = "SPLIT"
+        if real and row is not None and isinstance(row.passes, Chirp) and _one_for_all(plan):
+            two = row_geometry(last, itemsize)
+            if form == "HALF":
+                form = "SPLIT"
+            if two is not None and isinstance(two.passes, Chirp) and plan.batch >= MANY_LINES:
+                form, row = "SPLIT", Lines(Cyclic(last, two.passes.inner), two.lines)
         long = row is None and form == "PAIRS" and not plan.padded
         if long and (found := spread_lines(last // 2, itemsize, shared_bytes)) is not None:
             return Layout(form, sizes, plan.batch, reals, found.lines, (), spread=found)
@@ -107,6 +127,9 @@ def layout_of(plan: SpectralFilterPlan, shared_bytes: int = SHARED_BYTES) -> Lay
         return formed
     form, columns = formed
     spread = spread_columns(sizes[0], columns[0], itemsize, shared_bytes)
+    chirp = columns[0].passes
+    if len(sizes) == 2 and isinstance(chirp, Chirp) and plan.batch >= MANY and _one_for_all(plan):
+        columns = (Lines(Cyclic(chirp.size, chirp.inner), columns[0].lines),)
     plane = image = None
     if form == "PAIRS" and not plan.padded:
         planes = plan.batch * math.prod(sizes[:-2])

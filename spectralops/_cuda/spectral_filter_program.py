@@ -26,6 +26,7 @@ from spectralops._cuda.geometry import (
 )
 from spectralops._cuda.images import image_filter, image_kernel
 from spectralops._cuda.launch import Kernel, Runner
+from spectralops._cuda.passes import Cyclic
 from spectralops._cuda.planes import filter_kernel, plane_kernel
 from spectralops._cuda.program import Address, Program, address
 from spectralops._cuda.spectral_filter_layout import Layout, layout_of
@@ -122,6 +123,8 @@ class _Builder:
         pad["size"][0, 3 - d :], pad["padded"][0, 3 - d :] = own, layout.sizes
         pad["before"][0, 3 - d :] = [before for before, _ in plan.pad]
         self.pad = pad
+        # The filter as longer transforms multiply by it, and its address.
+        self.longer: tuple[Any, Address] | None = None
 
     def order(self) -> tuple[int, int]:
         """How many lines with the same values of the filter follow one another, and their distance in memory.
@@ -139,15 +142,24 @@ class _Builder:
         words = FACTOR.itemsize // 8
         return {(argument, words * j): Address(self.factors_at + j) for j in range(len(self.prepared.factors))}
 
+    def multiplier(self, argument: int) -> tuple[str, Any, dict[tuple[int, int], Address]]:
+        """The factors as template arguments, their strides, and addresses in this argument of a launch."""
+        if self.longer is None:
+            return self.kinds, self.arguments, self.filter_addresses(argument)
+        values, at = self.longer
+        stride = self.layout.aligned if self.layout.columns else 1
+        return f", Factor<true, {stride}>", values, {(argument, 0): at}
+
     def rows(self, name: str, source: Address, target: Address, lines: int, fused: bool = False) -> None:
         form, n, row = self.layout.form, self.layout.sizes[-1], self.layout.row
-        kept = {"HALF": n // 2 + 1, "FULL": n}.get(form, 0)
-        more = self.kinds if fused else ""
+        kept = {"HALF": self.layout.pitch, "FULL": n}.get(form, 0)
+        more, values, inner = self.multiplier(5) if fused else ("", None, None)
         reals = self.layout.reals
+        form = "TWOS" if form == "HALF" and self.layout.columns else form
         kernel = rows_kernel(name, reals, form, (kept, 0), row, lines, self.options, self.padding, more)
         table = self.table(len(self.layout.sizes) - 1, name == "rows_inverse")
-        arguments = (source, target, table, np.int64(lines), self.pad, *([self.arguments] if fused else []))
-        self.prepared.program.add(kernel, *arguments, inner=self.filter_addresses(5) if fused else None)
+        arguments = (source, target, table, np.int64(lines), self.pad, *([values] if fused else []))
+        self.prepared.program.add(kernel, *arguments, inner=inner)
 
     def halves(self) -> None:
         """Lines of which one block transforms half."""
@@ -188,7 +200,8 @@ class _Builder:
     def table(self, axis: int, backwards: bool) -> Address:
         """Twiddle factors along an axis."""
         row = self.layout.row if axis == len(self.layout.sizes) - 1 else self.layout.columns[axis]
-        return Address(TABLES + axis, row.passes.reversed_at * self.complex_bytes if backwards else 0)
+        begin = row.passes.begins_at if isinstance(row.passes, Cyclic) else 0
+        return Address(TABLES + axis, (row.passes.reversed_at if backwards else begin) * self.complex_bytes)
 
     def columns(
         self,
@@ -200,7 +213,8 @@ class _Builder:
         geometry: tuple[int, ...],
     ) -> None:
         """`source` and `target`: address, form and distance between the elements of a column."""
-        spread, more = self.layout.spread, self.kinds if mode == "FILTER" else ""
+        spread = self.layout.spread
+        more, values, inner = self.multiplier(4) if mode == "FILTER" else ("", self.arguments, None)
         blocks = planes, geometry[0]
         if mode == "FILTER" and spread is not None:
             kernel = columns_in_clusters(spread, self.real, *source[1:], blocks, self.options, more)
@@ -214,9 +228,29 @@ class _Builder:
             target[0],
             self.table(axis, mode == "INVERSE"),
             np.array([geometry], COLUMNS),
-            self.arguments,
-            inner=self.filter_addresses(4) if mode == "FILTER" else None,
+            values,
+            inner=inner,
         )
+
+    def longer_spectrum(self, passes: Cyclic, at: Address) -> None:
+        """Have what longer transforms multiply by lie at an address."""
+        layout = self.layout
+        inner = passes.inner
+        columns, pitch, width = 1, 1, 1
+        if layout.columns:
+            columns, pitch, width = layout.stored, layout.aligned, layout.columns[0].lines
+        halved = "false" if layout.columns else "true"
+        template = f"{halved}, {passes.threads}, {width}, {passes.size}, {inner.expression}{self.kinds}"
+        name = f"cyclic_spectrum<{self.real}, {template}>"
+        shared = passes.padded * width * self.complex_bytes
+        grid, block = (-(-columns // width),), (passes.threads * width,)
+        kernel = Kernel("cyclic.cu", name, grid, block, shared, self.options)
+        arguments = (at, Address(TABLES), np.int64(columns), np.int64(pitch), self.arguments)
+        self.prepared.program.add(kernel, *arguments, inner=self.filter_addresses(4))
+        values = np.zeros(1, FILTER)
+        values["factors"][0, 0] = (0, 0, 1, 0, 1)
+        values["inner"], values["sign"], values["beside"], values["apart"] = 2**31 - 1, 1, 1, 1
+        self.longer = values, at
 
     def build(self) -> None:
         layout = self.layout
@@ -230,6 +264,9 @@ class _Builder:
             return
         if len(layout.sizes) == 1:
             name = "twos_filter" if layout.form == "SPLIT" else "rows_filter"
+            if isinstance(layout.row.passes, Cyclic):
+                self.longer_spectrum(layout.row.passes, Address(SPACE))
+                self.prepared.space_bytes = layout.row.passes.inner.size * self.complex_bytes
             self.rows(name, Address(X), Address(OUT), layout.batch, fused=True)
             return
         if layout.whole and len(layout.sizes) == 2:
@@ -243,7 +280,7 @@ class _Builder:
             inner = self.filter_addresses(4)
             self.prepared.program.add(kernel, Address(X), Address(OUT), *tables, self.arguments, inner=inner)
             return
-        one = math.prod(layout.sizes[:-1]) * layout.stored * self.complex_bytes
+        one = math.prod(layout.sizes[:-1]) * layout.pitch * self.complex_bytes
         # The packed spectrum fits into the result unless that is smaller; the one between the axes needs its own place.
         packed = (layout.form == "HALF" or self.padding != "BARE" or layout.narrow) and not layout.whole
         whole = layout.form == "PAIRS" and len(layout.sizes) == 3
@@ -253,6 +290,15 @@ class _Builder:
         at_once = max(1, space // each) if each else layout.batch
         at_once = -(-layout.batch // -(-layout.batch // at_once))
         self.prepared.space_bytes = at_once * each
+        passes = layout.columns[0].passes
+        if isinstance(passes, Cyclic):
+            # In the part of the result that is written last, where its spectrum does not lie there.
+            nbytes = passes.inner.size * layout.aligned * self.complex_bytes
+            last = (layout.batch - 1) // at_once * at_once * self.values * layout.value_bytes
+            free = layout.batch * self.values * layout.value_bytes - last
+            there = packed and not layout.narrow and free >= nbytes and last % self.complex_bytes == 0
+            self.longer_spectrum(passes, Address(OUT, last) if there else Address(SPACE, at_once * each))
+            self.prepared.space_bytes += 0 if there else nbytes
         for start in range(0, layout.batch, at_once):
             shift = start * self.values * layout.value_bytes
             out = Address(OUT, shift)
@@ -265,11 +311,13 @@ class _Builder:
         form, sizes = layout.form, layout.sizes
         self.arguments["first"] = start
         rows = count * math.prod(sizes[:-1])
-        lines = rows // 2 if form == "PAIRS" else rows
+        lines = rows
+        if form != "FULL":
+            lines = count * math.prod(sizes[:-2]) * -(-sizes[-2] // 2)
         k, row = layout.stored, sizes[-1]
         nyquist = row // 2 if row % 2 == 0 else 0
         outside = "PAIRS" if form == "PAIRS" else "FULL"
-        pitch = row if form == "PAIRS" else k
+        pitch = row if form == "PAIRS" else layout.pitch
         plane = sizes[-2] * pitch // (2 if form == "PAIRS" else 1)
         if layout.whole:
             area = sizes[1] * k

@@ -3,13 +3,14 @@
 // A real image is transformed in one of two forms. PAIRS: rows 2r and 2r + 1 as one complex row, N values each, so that
 // the spectrum takes as many bytes as the image; the first pass along another axis tells the two apart by the symmetry
 // of their spectra, column k beside column N - k. HALF: each row alone, N / 2 + 1 values, for images with an odd number of
-// rows. SPLIT: two rows as one complex row, told apart at once.
+// rows. SPLIT: two rows as one complex row, told apart at once. TWOS: the same of images with an odd number of rows, the
+// last of which is alone.
 // KEPT wavenumbers of a row are stored and read, the first ones (FULL: from LOW on); the others count as zero. PAIRS
 // stores a window of 2 KEPT columns in which column 2 KEPT - k stands for N - k; 0 stands for all N columns.
 #pragma once
 #include "complex.cuh"
 
-enum Form { FULL, PAIRS, HALF, SPLIT };
+enum Form { FULL, PAIRS, HALF, SPLIT, TWOS };
 
 // Where wavenumber k = 0 ... N - 1 lies among KEPT stored ones that begin at LOW <= 0; KEPT or more if it is not stored.
 template <int N, int KEPT, int LOW>
@@ -137,5 +138,23 @@ struct Row {
   SOPS_DEVICE void write(V* out, index_t i, V value) const {
     if (PADDING == BARE) store_once(out + start + i, value);
     else if (own && i >= before && i < before + size) out[start + i - before] = value;
+  }
+};
+
+// The rows that are transformed together as line `line`: one, or two that follow one another.
+template <int FORM>
+struct Together {
+  index_t first;
+  bool two;
+
+  SOPS_DEVICE Together(const PadArguments& p, index_t line) : first(line), two(false) {
+    if constexpr (FORM == TWOS) {
+      const index_t rows = (index_t)p.padded[1], lines = (rows + 1) / 2, pair = line % lines;
+      first = line / lines * rows + 2 * pair;
+      two = 2 * pair + 1 < rows;
+    } else if constexpr (FORM == PAIRS || FORM == SPLIT) {
+      first = 2 * line;
+      two = true;
+    }
   }
 };

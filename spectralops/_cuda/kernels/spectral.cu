@@ -5,6 +5,7 @@
 //   rows_filter    forward * filter * inverse along the contiguous axis, for one transformed axis
 //   twos_filter    the same for two real lines at once, of odd lengths that cost much
 #include "columns.cuh"
+#include "cyclic.cuh"
 #include "fft.cuh"
 #include "filter.cuh"
 #include "order.cuh"
@@ -25,8 +26,8 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_forward(const S* __restri
   const index_t line = (index_t)blockIdx.x * LINES + group;
   const bool valid = line < (index_t)lines;
   const index_t source = valid ? line : 0;
-  constexpr int TOGETHER = FORM == PAIRS || FORM == SPLIT ? 2 : 1;
-  const Row<PADDING, N> first(pad, TOGETHER * source), second(pad, TOGETHER * source + TOGETHER - 1);
+  const Together<FORM> rows(pad, source);
+  const Row<PADDING, N> first(pad, rows.first), second(pad, rows.first + rows.two);
   Complex<T>* shared = shared_memory<T>() + group * F::G::padded();
   Complex<T> v[F::E];
   F::template elements<0>(t, [&](int slot, int i) {
@@ -35,12 +36,12 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_forward(const S* __restri
     } else if constexpr (FORM == HALF) {
       v[slot] = {(T)to_number(first.read(x, i)), 0};
     } else {
-      v[slot] = {(T)to_number(first.read(x, i)), (T)to_number(second.read(x, i))};
+      v[slot] = {(T)to_number(first.read(x, i)), rows.two ? (T)to_number(second.read(x, i)) : 0};
     }
   });
   F::template run<true>(v, shared, table, t);
   await_previous();
-  if constexpr (FORM == SPLIT) {
+  if constexpr (FORM == SPLIT || FORM == TWOS) {
     F::wait();
     F::template elements<F::PASSES - 1>(t, [&](int slot, int k) {
       if (k < KEPT || N - k < KEPT) shared[k] = v[slot];
@@ -49,8 +50,10 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_forward(const S* __restri
     if (!valid) return;
     for (int k = t; k < KEPT; k += THREADS) {
       const Complex<T> z = shared[k], m = shared[k == 0 ? 0 : N - k];
-      spectrum[line * (2 * KEPT) + k] = {z.re + m.re, z.im - m.im};
-      spectrum[line * (2 * KEPT) + KEPT + k] = {z.im + m.im, m.re - z.re};
+      Complex<T> one, other;
+      unpack_pair(z, m, one, other);
+      spectrum[rows.first * KEPT + k] = one;
+      if (rows.two) spectrum[(rows.first + 1) * KEPT + k] = other;
     }
     return;
   }
@@ -83,6 +86,7 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_inverse(const Complex<T>*
   const bool valid = line < (index_t)lines;
   const index_t source = valid ? line : 0;
   spectrum = after_previous(spectrum);
+  const Together<FORM> rows(pad, source);
   Complex<T> v[F::E];
   F::template elements<0>(t, [&](int slot, int k) {
     v[slot] = {0, 0};
@@ -97,10 +101,10 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_inverse(const Complex<T>*
         const Complex<T> a = load_past(spectrum + source * KEPT + low);
         v[slot] = {a.re, real ? 0 : mirrored ? -a.im : a.im};
       }
-    } else if constexpr (FORM == SPLIT) {
+    } else if constexpr (FORM == SPLIT || FORM == TWOS) {
       if (low < KEPT) {
-        const Complex<T> a = load_past(spectrum + source * (2 * KEPT) + low);
-        const Complex<T> b = load_past(spectrum + source * (2 * KEPT) + KEPT + low);
+        const Complex<T> a = load_past(spectrum + rows.first * KEPT + low);
+        const Complex<T> b = rows.two ? load_past(spectrum + (rows.first + 1) * KEPT + low) : Complex<T>{0, 0};
         const T ai = real ? 0 : mirrored ? -a.im : a.im, bi = real ? 0 : mirrored ? -b.im : b.im;
         v[slot] = {a.re - bi, ai + b.re};
       }
@@ -112,14 +116,13 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_inverse(const Complex<T>*
   });
   F::template run<true>(v, shared_memory<T>() + group * F::G::padded(), table, t);
   if (!valid) return;
-  constexpr int TOGETHER = FORM == PAIRS || FORM == SPLIT ? 2 : 1;
-  const Row<PADDING, N> first(pad, TOGETHER * source), second(pad, TOGETHER * source + TOGETHER - 1);
+  const Row<PADDING, N> first(pad, rows.first), second(pad, rows.first + rows.two);
   F::template elements<F::PASSES - 1>(t, [&](int slot, int i) {
     if constexpr (FORM == FULL) {
       first.write((Complex<T>*)out, i, v[slot]);
     } else {
       first.write(out, i, Storage<S>::from(v[slot].re));
-      if constexpr (TOGETHER == 2) second.write(out, i, Storage<S>::from(v[slot].im));
+      if (rows.two) second.write(out, i, Storage<S>::from(v[slot].im));
     }
   });
 }
@@ -259,7 +262,12 @@ __global__ __launch_bounds__(THREADS* LINES, twos_at_once<T>(THREADS * LINES)) v
     });
     const bool apart = turn > 0 || __syncthreads_or(!finite || !together);
     if (turn == 0 && apart) continue;
+    await_previous();
     F::template elements<F::PASSES - 1>(t, [&](int slot, int k) {
+      if constexpr (longer(Rs())) {  // that of real numbers
+        v[slot] = filter.apply(v[slot], k);
+        return;
+      }
       const bool mirrored = 2 * k > N;
       const Complex<T> y = filter.apply(mirrored ? conj(v[slot]) : v[slot], mirrored ? N - k : k);
       v[slot] = k == 0 ? times(v[slot], real_part(filter.at(0))) : mirrored ? conj(y) : y;
