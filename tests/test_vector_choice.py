@@ -9,7 +9,7 @@ import pytest
 
 from spectralops import _compiler, plan_spectral_filter, transfer
 from spectralops._cpu import spectral_filter
-from spectralops._cpu.vector import choice
+from spectralops._cpu.vector import caches, choice
 
 
 @pytest.mark.parametrize(
@@ -140,9 +140,16 @@ def test_lone_transforms_that_are_taken(
     ],
 )
 def test_lone_transforms_that_are_refused(
-    shape: tuple[int, ...], axes: tuple[int, ...], dtype: str, halved: bool, words: str
+    shape: tuple[int, ...], axes: tuple[int, ...], dtype: str, halved: bool, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of a last cache of 8 MB, a group may fill one; of one of 16 MB, two."""
+    monkeypatch.setattr(caches, "last_cache", lambda: 1 << 23)
+    choice._transform_refusal.cache_clear()
     assert choice.transform_refusal(shape, axes, dtype, halved).startswith(words)
+    monkeypatch.setattr(caches, "last_cache", lambda: 1 << 24)
+    choice._transform_refusal.cache_clear()
+    assert (choice.transform_refusal(shape, axes, dtype, halved) == "") is ("too long" in words)
+    choice._transform_refusal.cache_clear()
 
 
 def test_the_environment_switches_it_off(monkeypatch: pytest.MonkeyPatch) -> None:

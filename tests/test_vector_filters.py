@@ -301,7 +301,7 @@ def test_last_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The largest that the system names; a usual size where it names none."""
     monkeypatch.setattr(caches, "CACHES", tmp_path)
     found = caches.last_cache.__wrapped__
-    assert found() == 1 << 22
+    assert found() == 1 << 23
     for index, text in enumerate(("48K\n", "2M\n", "garbage", "1024K\n", "")):
         (tmp_path / f"index{index}").mkdir()
         (tmp_path / f"index{index}" / "size").write_text(text)

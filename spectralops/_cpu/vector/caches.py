@@ -8,7 +8,7 @@ from pathlib import Path
 __all__ = ["last_cache"]
 
 # Where the system does not say: what a core has of it on small machines.
-USUAL = 1 << 22
+USUAL = 1 << 23
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 

@@ -12,6 +12,7 @@ import math
 from functools import lru_cache
 
 from spectralops._compiler import unavailable
+from spectralops._cpu.vector import caches
 
 __all__ = [
     "LONG", "chirp_length", "convolution_length", "filter_refusal", "has_passes", "is_convolution_spread",
@@ -51,10 +52,10 @@ LONGEST_CHIRP = 4096
 # Rows shorter than this are not worth the kernel of a filter, which has to be found once; what a convolution with it
 # should take at most of the time at a row's own length, by the model, in which sums look cheaper than they are.
 SHORTEST_CONVOLVED, CONVOLVED = 60, 0.9
-# A lone transform: numbers in the array below which the call costs more than the engine saves, and bytes of a group of
-# transforms above which it leaves the second-level cache.
+# A lone transform: numbers in the array below which the call costs more than the engine saves, and the part of the last
+# cache that a group of transforms may fill.
 FEW_NUMBERS = 1 << 13
-LONGEST_GROUP = 1 << 20
+LONE_SHARE = 8
 
 
 def is_smooth(n: int) -> bool:
@@ -267,7 +268,7 @@ def _transform_refusal(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str
         if beside < LANES[dtype]:
             return f"{beside} transforms side by side along axis {axis} leave lanes of the vector engine idle"
         packed = n // 2 if mine and n % 2 == 0 else n
-        if 64 * (packed if has_passes(packed) else chirp_length(packed)) > LONGEST_GROUP:
+        if 64 * (packed if has_passes(packed) else chirp_length(packed)) > caches.last_cache() // LONE_SHARE:
             return f"length {n} is too long for the vector engine's transforms side by side"
         theirs += numbers / n * _scipy(n) * (0.5 if halved else 1.0)
         ours += numbers / n * _engine(packed) * (0.5 if halved and not mine else 1.0)
