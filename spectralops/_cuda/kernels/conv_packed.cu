@@ -86,10 +86,24 @@ struct HoledRow {
   }
 };
 
+// Blocks that a multiprocessor is to hold at once where a thread needs so many registers, in single precision; 0 leaves that
+// to the compiler, which takes now too few and now some that cost a block.
+template <typename T>
+SOPS_CONSTEXPR int at_once(int threads, int registers) {
+  return sizeof(T) > 4 || registers == 0 ? 0 : larger(65536 / (threads * registers), 1);
+}
+// Registers by points of a thread, where that was timed.
+SOPS_CONSTEXPR int for_rows(int points, int threads) { return points <= 16 && threads > 256 ? 56 : 0; }
+SOPS_CONSTEXPR int for_columns(int points) { return points < 16 ? 0 : points <= 20 ? 80 : 128; }
+SOPS_CONSTEXPR int for_lines(int points, int threads, bool pairs, bool whole) {
+  return points == 32 ? 128 : points == 16 && whole ? 64 : points <= 12 && threads > 256 && pairs ? 56 : 0;
+}
+
 // ---- rows: THREADS threads a line, LINES lines a block
 
 template <typename S, typename T, int BEYOND, bool HOLES, int THREADS, int LINES, typename Rs>
-__global__ __launch_bounds__(THREADS* LINES) void packed_rows(const S* __restrict__ x, Complex<T>* __restrict__ spectrum,
+__global__ __launch_bounds__(
+    THREADS* LINES, at_once<T>(THREADS* LINES, for_rows(Fft<T, -1, THREADS, 1, SPREAD, Rs>::E, THREADS* LINES))) void packed_rows(const S* __restrict__ x, Complex<T>* __restrict__ spectrum,
                                                                const Complex<T>* __restrict__ table, PackedArguments a) {
   using F = Fft<T, -1, THREADS, 1, SPREAD, Rs>;
   const int t = opaque(threadIdx.x % THREADS), group = threadIdx.x / THREADS;
@@ -196,7 +210,9 @@ __global__ __launch_bounds__(THREADS* COLUMNS) void packed_spectra(const Complex
 }
 
 template <typename T, int PITCH, int THREADS, int COLUMNS, typename Rs>
-__global__ __launch_bounds__(THREADS* COLUMNS) void packed_columns(const Complex<T>* __restrict__ in,
+__global__ __launch_bounds__(
+    THREADS* COLUMNS,
+    at_once<T>(THREADS* COLUMNS, for_columns(Fft<T, -1, THREADS, COLUMNS, BLOCKED, Rs>::E))) void packed_columns(const Complex<T>* __restrict__ in,
                                                                     const Complex<T>* __restrict__ spectra,
                                                                     Complex<T>* __restrict__ out,
                                                                     const Complex<T>* __restrict__ table,
@@ -281,7 +297,9 @@ enum Access { SINGLY, IN_PAIRS, WHOLLY };
 
 // Lines of SIZE cells, of which OUT results are wanted.
 template <typename S, typename T, int BEYOND, int ACCESS, int SIZE, int OUT, int THREADS, int LINES, typename Rs>
-__global__ __launch_bounds__(THREADS* LINES) void packed_lines(const S* __restrict__ x,
+__global__ __launch_bounds__(THREADS* LINES,
+                             at_once<T>(THREADS* LINES, for_lines(Fft<T, -1, THREADS, 1, MIRRORED, Rs>::E, THREADS* LINES,
+                                                                  ACCESS != SINGLY, ACCESS == WHOLLY))) void packed_lines(const S* __restrict__ x,
                                                                 const Complex<T>* __restrict__ spectra,
                                                                 S* __restrict__ out, const Complex<T>* __restrict__ table,
                                                                 PackedArguments a) {

@@ -39,8 +39,9 @@ struct PairReader {
   }
   SOPS_DEVICE Complex<T> operator()(int q) const {
     if constexpr (BEYOND == FILL) {
-      const bool there = Image::once ? (q + 1) * JUMP <= HEIGHT || row + q * JUMP < HEIGHT
-                                     : (unsigned)(row + q * JUMP) < (unsigned)HEIGHT;
+      const bool there =
+          Image::once ? q * JUMP < HEIGHT && ((q + 1) * JUMP <= HEIGHT || row + q * JUMP < HEIGHT)
+                      : (unsigned)(row + q * JUMP) < (unsigned)HEIGHT;
       return both(at + (index_t)(q * JUMP) * WIDTH, 0, 1, there);
     } else {
       const index_t cell = cell_at<BEYOND>(row + q * JUMP, HEIGHT);
@@ -74,6 +75,7 @@ struct PairWriter {
       : at(out + ((index_t)r * Result::width + c)), left(Result::whole || c < columns ? rows - r : 0),
         second(c + 1 < columns), finish(f) {}
   SOPS_DEVICE void operator()(int q, Complex<T> value) const {
+    if (Result::whole && q * JUMP >= Result::height) return;
     if (!(Result::whole && (q + 1) * JUMP <= Result::height) && q * JUMP >= left) return;
     V* to = at + (index_t)(q * JUMP) * Result::width;
     if constexpr (WORDS) {

@@ -161,14 +161,15 @@ struct PairTile {
       for (int q = 0; q < R1; ++q) element(even, odd, b * R1 + q) = v[q];
     }
   }
-  // The last pass along all lines but the first: f(v, place) where a spectrum has number q at place + q (LINES - 1).
+  // The last pass along all lines but the first: f(v, place) where a spectrum has numbers q and q + 1, q even, from
+  // place + q (LINES - 1) on.
   template <bool READ, bool WRITE, typename F>
   SOPS_DEVICE void turn(F&& f) const {
     constexpr int COUNT = PARTS == 1 ? LINES - 1 : OWN;
     share<THREADS, COUNT * R0>([&](int w) {
       const int r = PARTS == 1 ? w % COUNT : part * OWN + w % COUNT - 1, b = w / COUNT;
       if (PARTS > 1 && (r < 0 || r + 1 >= LINES)) return;
-      block<READ, WRITE>(1 + r, b, [&](auto& v) { f(v, b * R1 * (LINES - 1) + r); });
+      block<READ, WRITE>(1 + r, b, [&](auto& v) { f(v, b * R1 * (LINES - 1) + 2 * r); });
     });
   }
   // The first line, which the last warp transforms to the end and, with BACK, from there: f(a, b, k, n) for its coefficients k
@@ -198,8 +199,8 @@ struct PairTile {
   }
   SOPS_DEVICE static int place_of(int k) { return k % R0 * R1 + k / R0; }
 
-  // What the kernels do with spectra in memory: all lines but the first in the order of reversed digits, [W][LINES - 1], then
-  // rows 0 and H / 2, the first W / 2 + 1 coefficients of each.
+  // What the kernels do with spectra in memory: all lines but the first in the order of reversed digits,
+  // [W / 2][LINES - 1][2], then rows 0 and H / 2, the first W / 2 + 1 coefficients of each.
   static constexpr int ENDS = (LINES - 1) * W, MODES = ENDS + W + 2;
   template <int SIGN>
   SOPS_DEVICE void store(Complex<T>* spectrum, T scale) const {
@@ -211,7 +212,8 @@ struct PairTile {
     turn<true, false>([&](auto& v, int place) {
       forward<RowRs, 1, SIGN>(v, rows, 0);
 #pragma unroll
-      for (int q = 0; q < R1; ++q) spectrum[place + q * (LINES - 1)] = v[q] * scale;
+      for (int q = 0; q < R1; q += 2)
+        *(Two<T>*)(spectrum + (place + q * (LINES - 1))) = {v[q] * scale, v[q + 1] * scale};
     });
   }
   SOPS_DEVICE void load(const Complex<T>* spectrum) const {
@@ -227,7 +229,11 @@ struct PairTile {
     });
     turn<false, true>([&](auto& v, int place) {
 #pragma unroll
-      for (int q = 0; q < R1; ++q) v[q] = load_past(spectrum + (place + q * (LINES - 1)));
+      for (int q = 0; q < R1; q += 2) {
+        const Two<T> both = load_past((const Two<T>*)(spectrum + (place + q * (LINES - 1))));
+        v[q] = both.first;
+        v[q + 1] = both.second;
+      }
       inverse<RowRs, 1>(v, rows, 0);
     });
   }
@@ -243,12 +249,15 @@ struct PairTile {
       d = conj(y - z);
     });
     turn<true, true>([&](auto& v, int place) {
-      Complex<T> h[R1];
+      Two<T> h[R1 / 2];
 #pragma unroll
-      for (int q = 0; q < R1; ++q) h[q] = spectrum[place + q * (LINES - 1)];
+      for (int q = 0; q < R1; q += 2) h[q / 2] = *(const Two<T>*)(spectrum + (place + q * (LINES - 1)));
       forward<RowRs, 1, -1>(v, rows, 0);
 #pragma unroll
-      for (int q = 0; q < R1; ++q) v[q] = v[q] * h[q];
+      for (int q = 0; q < R1; q += 2) {
+        v[q] = v[q] * h[q / 2].first;
+        v[q + 1] = v[q + 1] * h[q / 2].second;
+      }
       inverse<RowRs, 1>(v, rows, 0);
     });
   }
