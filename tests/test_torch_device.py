@@ -349,6 +349,51 @@ def test_torch_launches_plans_only_on_tensors_as_planned(device: Any, monkeypatc
     assert len(program.launched) == 2
 
 
+class Out(SimpleNamespace):
+    """What is asked of a result's tensor."""
+
+    def data_ptr(self) -> int:
+        return self.address
+
+    def is_contiguous(self) -> bool:
+        return self.contiguous
+
+    def is_neg(self) -> bool:
+        return self.negative
+
+    def is_conj(self) -> bool:
+        return self.conjugate
+
+
+AS_PLANNED = {
+    "dtype": torch.float32, "shape": (2, 3), "layout": torch.strided, "device": torch.device("cuda", 0),
+    "requires_grad": False, "address": 32, "contiguous": True, "negative": False, "conjugate": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("dtype", torch.float64),
+        ("shape", (3, 2)),
+        ("layout", torch.sparse_coo),
+        ("device", torch.device("cuda", 1)),
+        ("device", torch.device("cpu", 0)),
+        ("requires_grad", True),
+        ("address", 30),
+        ("contiguous", False),
+        ("negative", True),
+        ("conjugate", True),
+    ],
+    ids=str,
+)
+def test_torch_writes_by_address_only_where_results_fit(device: Any, name: str, value: Any) -> None:
+    direct = tensors(Program(), (2, 3))
+    direct._torch = SimpleNamespace(Tensor=Out, strided=torch.strided)
+    assert direct._fits(Out(**AS_PLANNED))
+    assert not direct._fits(Out(**AS_PLANNED | {name: value}))
+
+
 def test_torch_launches_programs_on_tensors(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     program, x = Program(), SimpleNamespace(data_ptr=lambda: 32)
     for _ in range(2):
