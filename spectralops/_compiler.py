@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from functools import lru_cache
+from pathlib import Path
 
 __all__ = ["SWITCH", "unavailable"]
 
@@ -12,12 +13,15 @@ SWITCH = "SPECTRALOPS_NUMBA"
 
 
 def unavailable() -> str:
-    """Why no kernel can be compiled, in words; empty where llvmlite is at hand."""
+    """Why no kernel can be compiled, in words; empty where llvmlite and what it compiles are at hand."""
     if os.environ.get(SWITCH) == "0":
         return f"{SWITCH}=0 switches compiled kernels off"
-    return "" if _installed() else "llvmlite, which compiles kernels, is not installed"
+    return _missing()
 
 
 @lru_cache(maxsize=1)
-def _installed() -> bool:
-    return importlib.util.find_spec("llvmlite") is not None
+def _missing() -> str:
+    if importlib.util.find_spec("llvmlite") is None:
+        return "llvmlite, which compiles kernels, is not installed"
+    # As where only bytecode is installed, or packages lie in an archive.
+    return "" if Path(__file__).with_suffix(".py").is_file() else "the source files of the kernels are not installed"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -295,6 +296,27 @@ def test_without_a_compiler_numpy_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert so.plan_diffusion_filter((5, 67), "float64", 2.0, 1.25).backend == "numpy"
     with pytest.raises(so.UnsupportedError, match=r"SPECTRALOPS_NUMBA=0 switches compiled kernels off$"):
         so.plan_diffusion_filter((5, 67), "float64", 2.0, 1.25, backend="cpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "missing", "message"),
+    [
+        ("__file__", "package.zip/spectralops/_compiler.py", "the source files of the kernels are not installed"),
+        ("importlib", SimpleNamespace(util=SimpleNamespace(find_spec=lambda _: None)), "llvmlite, which compiles"),
+    ],
+)
+def test_without_what_kernels_are_made_of_numpy_runs(
+    name: str, missing: Any, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(_compiler.SWITCH, raising=False)
+    monkeypatch.setattr(_compiler, name, missing)
+    _compiler._missing.cache_clear()
+    try:
+        assert message in _compiler.unavailable()
+        assert so.plan_diffusion_filter((5, 67), "float64", 2.0, 1.25).backend == "numpy"
+    finally:
+        monkeypatch.undo()
+        _compiler._missing.cache_clear()
 
 
 def test_kernels_exist_for_every_form_and_dimension() -> None:
