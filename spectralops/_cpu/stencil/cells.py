@@ -15,8 +15,8 @@ from spectralops._cpu.stencil.program import Program
 
 __all__ = ["emit_program"]
 
-# Rows that go through the inner loop together and share their loads, by the operations of a cell; interleaved rows carry
-# nothing along, which leaves registers for more.
+# Rows that go through the inner loop together and share their loads, by the operations of a cell. Interleaved rows
+# carry nothing along, which leaves registers for more.
 TOGETHER, TOGETHER_INTERLEAVED = ((18, 4), (40, 2)), ((24, 4), (40, 2))
 
 
