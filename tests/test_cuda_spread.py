@@ -143,6 +143,13 @@ def test_choice_of_lines(n: int, itemsize: int, room: int, parts: int | None, bl
         assert found.shared * found.blocks <= room
 
 
+@pytest.mark.parametrize(("shared", "blocks"), [(113 * 1024, 2), (113 * 1024 + 8, 1)])
+def test_the_system_keeps_a_part_of_each_block(monkeypatch: pytest.MonkeyPatch, shared: int, blocks: int) -> None:
+    found = spread_lines(32768, 4, ROOM)
+    monkeypatch.setattr(Spread, "shared", shared)
+    assert found.blocks == blocks
+
+
 @pytest.mark.parametrize(
     ("n", "columns", "itemsize", "room", "parts", "width"),
     [
