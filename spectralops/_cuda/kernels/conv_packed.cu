@@ -86,25 +86,28 @@ struct HoledRow {
   }
 };
 
-// Blocks that a multiprocessor is to hold at once where a thread needs so many registers, in single precision; 0 leaves that
-// to the compiler, which takes now too few and now some that cost a block.
+// Blocks that a multiprocessor is to hold at once, by registers that a thread needs in single precision where that was
+// timed, and by its points; 0 leaves that to the compiler, which takes now too few and now some that cost a block.
 template <typename T>
 SOPS_CONSTEXPR int at_once(int threads, int registers) {
   return sizeof(T) > 4 || registers == 0 ? 0 : larger(65536 / (threads * registers), 1);
 }
-// Registers by points of a thread, where that was timed.
-SOPS_CONSTEXPR int for_rows(int points, int threads) { return points <= 16 && threads > 256 ? 56 : 0; }
-SOPS_CONSTEXPR int for_columns(int points) { return points < 16 ? 0 : points <= 20 ? 80 : 128; }
-SOPS_CONSTEXPR int for_lines(int points, int threads, bool pairs, bool whole) {
-  return points == 32 ? 128 : points == 16 && whole ? 64 : points <= 12 && threads > 256 && pairs ? 56 : 0;
+template <typename T, int THREADS, int LINES, typename Rs>
+SOPS_CONSTEXPR int rows_at_once() {
+  constexpr int POINTS = Fft<T, -1, THREADS, 1, SPREAD, Rs>::E, ALL = THREADS * LINES;
+  return at_once<T>(ALL, POINTS <= 16 && ALL > 256 ? 56 : 0);
+}
+template <typename T, int THREADS, int COLUMNS, typename Rs>
+SOPS_CONSTEXPR int columns_at_once() {
+  constexpr int POINTS = Fft<T, -1, THREADS, COLUMNS, BLOCKED, Rs>::E;
+  return at_once<T>(THREADS * COLUMNS, POINTS < 16 ? 0 : POINTS <= 20 ? 80 : 128);
 }
 
 // ---- rows: THREADS threads a line, LINES lines a block
 
 template <typename S, typename T, int BEYOND, bool HOLES, int THREADS, int LINES, typename Rs>
-__global__ __launch_bounds__(
-    THREADS* LINES, at_once<T>(THREADS* LINES, for_rows(Fft<T, -1, THREADS, 1, SPREAD, Rs>::E, THREADS* LINES))) void packed_rows(const S* __restrict__ x, Complex<T>* __restrict__ spectrum,
-                                                               const Complex<T>* __restrict__ table, PackedArguments a) {
+__global__ __launch_bounds__(THREADS* LINES, rows_at_once<T, THREADS, LINES, Rs>()) void packed_rows(
+    const S* __restrict__ x, Complex<T>* __restrict__ spectrum, const Complex<T>* __restrict__ table, PackedArguments a) {
   using F = Fft<T, -1, THREADS, 1, SPREAD, Rs>;
   const int t = opaque(threadIdx.x % THREADS), group = threadIdx.x / THREADS;
   const unsigned line = blockIdx.x * LINES + group, pairs = (unsigned)a.pairs;
@@ -210,13 +213,9 @@ __global__ __launch_bounds__(THREADS* COLUMNS) void packed_spectra(const Complex
 }
 
 template <typename T, int PITCH, int THREADS, int COLUMNS, typename Rs>
-__global__ __launch_bounds__(
-    THREADS* COLUMNS,
-    at_once<T>(THREADS* COLUMNS, for_columns(Fft<T, -1, THREADS, COLUMNS, BLOCKED, Rs>::E))) void packed_columns(const Complex<T>* __restrict__ in,
-                                                                    const Complex<T>* __restrict__ spectra,
-                                                                    Complex<T>* __restrict__ out,
-                                                                    const Complex<T>* __restrict__ table,
-                                                                    PackedArguments a) {
+__global__ __launch_bounds__(THREADS* COLUMNS, columns_at_once<T, THREADS, COLUMNS, Rs>()) void packed_columns(
+    const Complex<T>* __restrict__ in, const Complex<T>* __restrict__ spectra, Complex<T>* __restrict__ out,
+    const Complex<T>* __restrict__ table, PackedArguments a) {
   using F = Fft<T, -1, THREADS, COLUMNS, BLOCKED, Rs>;
   using B = Fft<T, 1, THREADS, COLUMNS, BLOCKED, typename Reversed<Rs>::type>;
   constexpr int N = F::N, HALF = PITCH / 2 + 1, GROUPS = (HALF + COLUMNS - 1) / COLUMNS, ROW = aligned_half(PITCH);
@@ -295,14 +294,18 @@ SOPS_DEVICE bool within(int i, int t) {
 // last one; or as such pairs, all of which are there.
 enum Access { SINGLY, IN_PAIRS, WHOLLY };
 
+template <typename T, int ACCESS, int THREADS, int LINES, typename Rs>
+SOPS_CONSTEXPR int lines_at_once() {
+  constexpr int POINTS = Fft<T, -1, THREADS, 1, MIRRORED, Rs>::E, ALL = THREADS * LINES;
+  constexpr bool SMALL = POINTS <= 12 && ALL > 256 && ACCESS != SINGLY;
+  return at_once<T>(ALL, POINTS == 32 ? 128 : POINTS == 16 && ACCESS == WHOLLY ? 64 : SMALL ? 56 : 0);
+}
+
 // Lines of SIZE cells, of which OUT results are wanted.
 template <typename S, typename T, int BEYOND, int ACCESS, int SIZE, int OUT, int THREADS, int LINES, typename Rs>
-__global__ __launch_bounds__(THREADS* LINES,
-                             at_once<T>(THREADS* LINES, for_lines(Fft<T, -1, THREADS, 1, MIRRORED, Rs>::E, THREADS* LINES,
-                                                                  ACCESS != SINGLY, ACCESS == WHOLLY))) void packed_lines(const S* __restrict__ x,
-                                                                const Complex<T>* __restrict__ spectra,
-                                                                S* __restrict__ out, const Complex<T>* __restrict__ table,
-                                                                PackedArguments a) {
+__global__ __launch_bounds__(THREADS* LINES, lines_at_once<T, ACCESS, THREADS, LINES, Rs>()) void packed_lines(
+    const S* __restrict__ x, const Complex<T>* __restrict__ spectra, S* __restrict__ out,
+    const Complex<T>* __restrict__ table, PackedArguments a) {
   using F = Fft<T, -1, THREADS, 1, MIRRORED, Rs>;
   using B = Fft<T, 1, THREADS, 1, MIRRORED, typename Reversed<Rs>::type>;
   constexpr int N = F::N;
