@@ -36,7 +36,7 @@ def compared(out: Any, numbers: Any, fields: Any, a: Any, b: Any) -> None:
     write(out, 0, (a < b) + 2 * (a <= b) + 4 * (a > b) + 8 * (a >= b) + 16 * (a == b) + 32 * (a != b))
     write(out, 1, 1 if a > 0 and 10 // a > 2 else 0)
     write(out, 2, 1 if a == 0 or b or 10 // a > 2 else 0)
-    write(out, 3, 2 if not a else 3)
+    write(out, 3, (2 if not a else 3) + 10 * ((a < b) + (a < 7)) - -(b > 2) + 100 * max(a < b, b > 2))
     write(out, 4, 5 if PLAIN and at(out, 1 << 40) else 6)
 
 
@@ -185,14 +185,54 @@ def stranger(out: Any, numbers: Any, fields: Any, a: Any, b: Any) -> None:
     del a
 
 
+def one_of_both(out: Any, numbers: Any, fields: Any, a: Any, b: Any) -> None:
+    write(out, 0, a or b)
+
+
+def after_its_loop(out: Any, numbers: Any, fields: Any, a: Any, b: Any) -> None:
+    for i in range(b):
+        write(out, 1, i)
+    write(out, 0, i)
+
+
+def beside_its_branch(out: Any, numbers: Any, fields: Any, a: Any, b: Any) -> None:
+    if a > 0:
+        twice = 2 * a
+    if a > 0:
+        write(out, 0, twice)
+
+
+def no_range(out: Any, numbers: Any, fields: Any, a: Any, b: Any) -> None:
+    for i in reversed((a, b)):
+        write(out, 0, i)
+
+
+def otherwise(out: Any, numbers: Any, fields: Any, a: Any, b: Any) -> None:
+    for i in range(b):
+        write(out, 0, i)
+    else:
+        write(out, 0, -1)
+
+
 def test_a_name_keeps_its_kind(compiled: Any) -> None:
     with pytest.raises(TypeError, match="changing: a name is float first and double later"):
         compiled(changing, "float32")
 
 
-@pytest.mark.parametrize(("function", "words"), [(strange, r"a \*\* b"), (stranger, "del a")])
-def test_what_is_not_compiled(compiled: Any, function: Any, words: str) -> None:
-    with pytest.raises(NotImplementedError, match=words):
+@pytest.mark.parametrize(
+    ("function", "error", "words"),
+    [
+        (strange, NotImplementedError, r"a \*\* b"),
+        (stranger, NotImplementedError, "del a"),
+        (one_of_both, TypeError, "one_of_both: a is no truth value"),
+        (after_its_loop, NameError, "after_its_loop: i is not assigned here"),
+        (beside_its_branch, NameError, "beside_its_branch: twice is not assigned here"),
+        (no_range, NotImplementedError, "for i in reversed"),
+        (otherwise, NotImplementedError, "else:"),
+    ],
+)
+def test_what_is_not_compiled(compiled: Any, function: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
         compiled(function, "float32")
 
 

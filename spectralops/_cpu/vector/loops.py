@@ -9,7 +9,8 @@ it is known: a branch on a constant leaves one side. Functions that it calls are
 A value is a constant, an LLVM value (64-bit integer, truth value, number or pointer) or a tuple of values. Arithmetic
 is that of Python: integers are divided downwards, ``and`` and ``or`` stop early. Where kinds mix, numbers are float64,
 as literals are. A name that is assigned once is its value and known in the block where it is assigned; any other is a
-place in memory, of the kind of its first value, which LLVM turns into registers.
+place in memory, of the kind of its first value, which LLVM turns into registers. A loop's step that is no constant is
+taken to be positive; outside of tests, ``and`` and ``or`` are of truth values alone.
 """
 
 from __future__ import annotations
@@ -66,12 +67,17 @@ def _known(*values: Any) -> bool:
     return not any(isinstance(value, ir.Value) for value in values)
 
 
+def _number(builder: Any, value: Any) -> Any:
+    """What counts as an integer in arithmetic as one."""
+    return converted(builder, value, INT) if raw(value).type == TRUTH else value
+
+
 def _call(builder: Any, function: Any, arguments: list[Any]) -> Any:
     if isinstance(function, Operation):
         return function.emit(builder, *arguments)
     if isinstance(function, FunctionType):
         return _Body(builder, function).run(arguments)
-    first, *others = arguments
+    first, *others = (_number(builder, argument) for argument in arguments)
     if function is abs:
         return builder.select(_compared(builder, ast.Lt, first, 0), _negated(builder, first), first)
     order = {min: ast.Lt, max: ast.Gt}[function]
@@ -86,6 +92,7 @@ def _binary(builder: Any, kind: type[ast.operator], a: Any, b: Any) -> Any:
     of_constants, on_integers, on_floats = BINARY[kind]
     if _known(a, b):
         return of_constants(a, b)
+    a, b = _number(builder, a), _number(builder, b)
     both = common(a, b, whole=bool(on_integers))
     a, b = converted(builder, a, both), converted(builder, b, both)
     if not is_whole(both):
@@ -103,6 +110,7 @@ def _binary(builder: Any, kind: type[ast.operator], a: Any, b: Any) -> Any:
 def _negated(builder: Any, value: Any) -> Any:
     if _known(value):
         return -value
+    value = _number(builder, value)
     return builder.neg(value) if is_whole(value.type) else builder.fneg(value)
 
 
@@ -110,6 +118,7 @@ def _compared(builder: Any, kind: type[ast.cmpop], a: Any, b: Any) -> Any:
     of_constants, sign = COMPARISON[kind]
     if _known(a, b):
         return of_constants(a, b)
+    a, b = _number(builder, a), _number(builder, b)
     both = common(a, b)
     a, b = converted(builder, a, both), converted(builder, b, both)
     if is_whole(both):
@@ -180,7 +189,8 @@ class _Body:
         file = sys.modules[function.__module__].__file__ or ""
         self.tree = _functions(file)[function.__name__, function.__code__.co_firstlineno]
         self.outside = _names(function)
-        self.changing = {name for name, count in _assignments(self.tree).items() if count > 1}
+        self.own = _assignments(self.tree)
+        self.changing = {name for name, count in self.own.items() if count > 1}
         self.values: dict[str, Any] = {}
         self.places: dict[str, Any] = {}
         self.returned: tuple[Any, Any] | None = None  # where it goes on after an early return, and the value's place
@@ -218,6 +228,12 @@ class _Body:
             if not self.builder.block.is_terminated:
                 self.statement(statement)
 
+    def block(self, body: Iterable[ast.stmt]) -> None:
+        """What may run never or often: its values are not those behind it."""
+        values = dict(self.values)
+        self.statements(body)
+        self.values = values
+
     def statement(self, node: ast.stmt) -> None:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
@@ -232,13 +248,20 @@ class _Body:
             case ast.Expr(value=value):
                 self.value(value)
             case ast.If(test=test, body=body, orelse=other):
-                self.branch(_truth(self.builder, self.value(test)), body, other)
-            case ast.While(test=test, body=body):
+                self.branch(self.truth(test), body, other)
+            case ast.While(test=test, body=body, orelse=[]):
                 self.repeat(test, body)
-            case ast.For(target=ast.Name(id=name), iter=ast.Call(args=limits), body=body):
+            case ast.For(
+                target=ast.Name(id=name),
+                iter=ast.Call(func=ast.Name(id="range"), args=limits, keywords=[]),
+                body=body,
+                orelse=[],
+            ):
+                values = dict(self.values)
                 for index in self.counted([self.value(limit) for limit in limits]):
                     self.assign(name, index)
                     self.statements(body)
+                self.values = values
             case ast.Return(value=value):
                 self.leave(self.value(value))
             case _:
@@ -260,7 +283,7 @@ class _Body:
         self.builder.cbranch(test, *ways)
         for way, code in zip(ways, (body, other), strict=True):
             self.builder.position_at_end(way)
-            self.statements(code)
+            self.block(code)
             if not self.builder.block.is_terminated:
                 self.builder.branch(end)
         self.builder.position_at_end(end)
@@ -269,9 +292,9 @@ class _Body:
         start, inside, end = (self.builder.append_basic_block() for _ in range(3))
         self.builder.branch(start)
         self.builder.position_at_end(start)
-        self.builder.cbranch(_truth(self.builder, self.value(test)), inside, end)
+        self.builder.cbranch(raw(self.truth(test)), inside, end)
         self.builder.position_at_end(inside)
-        self.statements(body)
+        self.block(body)
         self.builder.branch(start)
         self.builder.position_at_end(end)
 
@@ -290,6 +313,8 @@ class _Body:
             case ast.Name(id=name):
                 if name in self.places:
                     return self.builder.load(self.places[name])
+                if name in self.own and name not in self.values:
+                    raise NameError(f"{self.tree.name}: {name} is not assigned here")
                 return self.values[name] if name in self.values else self.outside[name]
             case ast.Attribute(value=value, attr=name):
                 return getattr(self.value(value), name)
@@ -300,27 +325,39 @@ class _Body:
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return _negated(self.builder, self.value(operand))
             case ast.UnaryOp(op=ast.Not(), operand=operand):
-                truth = _truth(self.builder, self.value(operand))
+                truth = self.truth(operand)
                 return not truth if _known(truth) else self.builder.not_(truth)
             case ast.Compare(left=left, ops=[sign], comparators=[right]):
                 return _compared(self.builder, type(sign), self.value(left), self.value(right))
             case ast.BoolOp(op=sign, values=values):
-                return self.joined(isinstance(sign, ast.And), values)
+                return self.joined(isinstance(sign, ast.And), values, self.true_or_false)
             case ast.IfExp(test=test, body=yes, orelse=no):
-                truth = _truth(self.builder, self.value(test))
-                return _either(self.builder, truth, lambda: self.value(yes), lambda: self.value(no))
+                return _either(self.builder, self.truth(test), lambda: self.value(yes), lambda: self.value(no))
             case ast.Call(func=function, args=arguments, keywords=[]):
                 return _call(self.builder, self.value(function), [self.value(argument) for argument in arguments])
             case _:
                 raise NotImplementedError(ast.unparse(node) if node else "return")
 
-    def joined(self, both: bool, nodes: list[ast.expr]) -> Any:
+    def truth(self, node: ast.expr) -> Any:
+        """The truth value of a test."""
+        if isinstance(node, ast.BoolOp):
+            return self.joined(isinstance(node.op, ast.And), node.values, self.truth)
+        return _truth(self.builder, self.value(node))
+
+    def true_or_false(self, node: ast.expr) -> Any:
+        """A truth value: of others, ``and`` and ``or`` would be one."""
+        value = self.value(node)
+        if raw(value).type != TRUTH:
+            raise TypeError(f"{self.tree.name}: {ast.unparse(node)} is no truth value")
+        return value
+
+    def joined(self, both: bool, nodes: list[ast.expr], read: Callable[[ast.expr], Any]) -> Any:
         """``and`` or ``or`` of truth values."""
-        first = _truth(self.builder, self.value(nodes[0]))
+        first = read(nodes[0])
         if len(nodes) == 1:
             return first
 
         def others() -> Any:
-            return self.joined(both, nodes[1:])
+            return self.joined(both, nodes[1:], read)
 
         return _either(self.builder, first, *((others, lambda: False) if both else (lambda: True, others)))
