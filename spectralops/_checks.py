@@ -24,6 +24,7 @@ __all__ = [
     "flag",
     "inexact_dtype",
     "integer",
+    "lasting",
     "length",
     "nonnegative",
     "number",
@@ -52,6 +53,9 @@ MOST_WORKERS = 2**15
 SHORTEST, LONGEST = 1e-150, 1e150
 # Sequences of single numbers that are not meant as such.
 BUFFERS = (str, bytes, bytearray, memoryview)
+
+# The hash of what has none of its own.
+BY_PLACE: Any = object.__hash__
 
 T = TypeVar("T")
 
@@ -247,6 +251,21 @@ def called(op: str, name: str, function: Callable[..., Any], given: str, *argume
         if error.__traceback__ is None or error.__traceback__.tb_next is not None:
             raise
         raise TypeError(f"{op}: {name} failed as it was called ({error}), but must take {given}") from error
+
+
+def lasting(arguments: tuple[Any, ...]) -> bool:
+    """Whether arguments, and those in tuples among them, are the same for good where they are equal."""
+    try:
+        hash(arguments)
+    except (TypeError, ValueError):
+        return False
+    inside = [item for each in arguments if type(each) is tuple for item in each]
+    return not any(map(_changes, {*map(type, arguments), *map(type, inside)}))
+
+
+def _changes(kind: type) -> bool:
+    """Whether values may change and keep their hash: PyTorch's tensors, and what is hashed by where it lies."""
+    return hasattr(kind, "__dlpack__") or (kind.__hash__ is BY_PLACE and kind not in (type, type(None)))
 
 
 def dtype(op: str, value: Any, name: str = "x") -> str:

@@ -488,12 +488,28 @@ def test_plans_of_calls_that_look_alike_are_found_at_once(name: str, monkeypatch
     assert seen[0] is seen[1] is seen[2]
 
 
+class Number:
+    """One that changes, and is hashed by where it lies."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __float__(self) -> float:
+        return self.value
+
+
 def test_plans_are_not_found_by_what_is_equal_alone() -> None:
     first = so.diffusion_step(U, 1.0, 0.1, 1.0)
     dt, nu = np.float64(0.1), np.array(1.0)
     assert np.array_equal(so.diffusion_step(U, np.float64(1.0), dt, nu), first)
     nu[()] = 0.0
     assert np.array_equal(so.diffusion_step(U, np.float64(1.0), dt, nu), U)
+    own = Number(1.0)
+    for spacing in ((own,), own):
+        own.value = 1.0
+        assert np.array_equal(so.diffusion_step(U[0], spacing, 0.1, 1.0), so.diffusion_step(U[0], 1.0, 0.1, 1.0))
+        own.value = 2.0
+        assert np.array_equal(so.diffusion_step(U[0], spacing, 0.1, 1.0), so.diffusion_step(U[0], 2.0, 0.1, 1.0))
     so.spectral_conv(U[None], np.ones((1, 2, 2, 2)) + 0j, depthwise=False)
     with pytest.raises(TypeError, match="depthwise is 0, but must be True or False"):
         so.spectral_conv(U[None], np.ones((1, 2, 2, 2)) + 0j, depthwise=0)

@@ -74,6 +74,13 @@ class TestPlans:
         assert "cudnn" not in dict(plan.seconds)
         assert not plan.handed_over
 
+    def test_not_where_the_bias_makes_the_result_another(self) -> None:
+        weight = ArraySpec((64, 64, 3, 3), "bfloat16")
+        for dtype, handed in (("bfloat16", True), ("float32", False)):
+            bias = ArraySpec((64,), dtype)
+            plan = so.plan_fft_conv2d((16, 64, 224, 224), "bfloat16", weight, bias, device="cuda")
+            assert (plan.out_dtype, plan.handed_over) == (dtype, handed)
+
 
 class TestByName:
     """PyTorch's kernels on the host in the place of the device's."""
@@ -173,7 +180,10 @@ class TestOnDevice:
         y = call(x, w, padding=1)
         for found, right in zip((y, *torch.autograd.grad(y, (x, w), g)), (expected, *wanted), strict=True):
             torch.testing.assert_close(found, right)
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA], acc_events=True) as profile, torch.no_grad():
+        with (
+            torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA], acc_events=True) as profile,
+            torch.no_grad(),
+        ):
             call(x, w, padding=1)
         assert not any("tiles" in event.key or "direct" in event.key for event in profile.key_averages())
 

@@ -283,6 +283,37 @@ def test_torch_integers_become_the_default_float() -> None:
     y = st.spectral_filter(torch.arange(8), h)
     assert y.dtype == torch.float32
     torch.testing.assert_close(y.detach(), so.spectral_filter(torch.arange(8.0), h.detach()))
+    x, ones = make(1, 1, 4, 4, dtype=torch.float32), torch.ones(1, 1, 2, 2, dtype=torch.int64)
+    for field in (x, x.detach()):
+        assert st.convolve(field, ones).dtype == st.fft_conv2d(field, ones).dtype == torch.float32
+        assert st.fft_conv2d(field.bfloat16(), ones.bfloat16(), torch.ones(1)).dtype == torch.float32
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_torch_conv2d_refuses_alike_with_and_without_gradients(recorded: bool) -> None:
+    x, w = make(2, 3, 6, 8).requires_grad_(recorded), make(4, 3, 2, 3).detach()
+    st.fft_conv2d(x, w, padding=1)
+    for error, message, arguments, options in (
+        (ValueError, r"bias has shape \(1,\), but must have shape \(4,\)", (torch.ones(1),), {}),
+        (TypeError, r"stride is 1\.0, but must be integers", (), {"stride": 1.0}),
+        (ValueError, r"stride is 0, but must be positive", (), {"stride": 0}),
+        (ValueError, r"stride is \(2, 2\), but must be 1 for padding 'same'", (), {"stride": 2, "padding": "same"}),
+        (ValueError, r"padding is 9 for a height of 6", (), {"padding": 9, "padding_mode": "circular"}),
+        (ValueError, r"epilogue\.scale has 2 entries, but must have 4", (), {"epilogue": so.Epilogue(scale=(1, 2))}),
+    ):
+        with pytest.raises(error, match=f"^fft_conv2d: {message}"):
+            st.fft_conv2d(x, w, *arguments, **options)
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_torch_numbers_may_be_tensors_that_change(recorded: bool) -> None:
+    x, w, number = make(2, 1, 4, 4).requires_grad_(recorded), make(1, 1, 2, 2).detach(), torch.tensor(1)
+    for value in (1, 2):
+        number.fill_(value)
+        assert torch.equal(st.fft_conv2d(x, w, stride=number), st.fft_conv2d(x, w, stride=value))
+        assert torch.equal(st.convolve(x, w[0, 0, 0], axes=number), st.convolve(x, w[0, 0, 0], axes=value))
+        assert torch.equal(st.diffusion_step(x, number, 0.1, 1.0), st.diffusion_step(x, float(value), 0.1, 1.0))
+        assert so.fft.fft(x.detach(), n=number).shape[-1] == value
 
 
 def test_torch_per_sample_gradients() -> None:

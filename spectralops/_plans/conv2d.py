@@ -30,7 +30,7 @@ from spectralops._plans.memo import memoised
 from spectralops._plans.vector_cost import Rates, Sums
 from spectralops.errors import UnsupportedError
 
-__all__ = ["Conv2dPlan", "build"]
+__all__ = ["Conv2dPlan", "build", "sizes"]
 
 OP = "fft_conv2d"
 # The largest stride, dilation and number of groups: products with sizes stay within 64 bits.
@@ -252,9 +252,9 @@ def _checked(
     shared: int,
 ) -> Conv2dPlan:
     """Check and canonicalise the arguments."""
-    (groups,) = _sizes("groups", groups, 1)
+    (groups,) = sizes("groups", groups, 1)
     _check_shapes(x, weight, bias, groups)
-    stride, dilation = _sizes("stride", stride, 2), _sizes("dilation", dilation, 2)
+    stride, dilation = sizes("stride", stride, 2), sizes("dilation", dilation, 2)
     _checks.choice(OP, "padding_mode", padding_mode, PADDING_MODES)
     _checks.choice(OP, "method", method, METHODS)
     widths = _padding(padding, _extent(weight.shape, dilation), stride)
@@ -285,18 +285,18 @@ def _checked(
     return _dispatch.settled(plan, backend)
 
 
-def _sizes(name: str, value: Any, count: int) -> tuple[int, ...]:
+def sizes(name: str, value: Any, count: int) -> tuple[int, ...]:
     """Positive integers, a single one standing for all."""
-    sizes = _checks.shape(OP, value, name)
-    if len(sizes) == 1:
-        sizes *= count
-    if len(sizes) != count:
-        raise ValueError(f"{OP}: {name} has {len(sizes)} entries, but must have {count}")
-    if min(sizes) < 1:
+    found = _checks.shape(OP, value, name)
+    if len(found) == 1:
+        found *= count
+    if len(found) != count:
+        raise ValueError(f"{OP}: {name} has {len(found)} entries, but must have {count}")
+    if min(found) < 1:
         raise ValueError(f"{OP}: {name} is {_checks.shown(value)}, but must be positive")
-    if max(sizes) > MOST:
+    if max(found) > MOST:
         raise ValueError(f"{OP}: {name} is {_checks.shown(value)}, but must be at most {MOST}")
-    return sizes
+    return found
 
 
 def _extent(weight: tuple[int, ...], dilation: tuple[int, ...]) -> Pair:
@@ -428,7 +428,8 @@ def _build(
     elif shared:
         costs = offered(_device_costs(channels, weight.shape[2:], padding, padding_mode, shared), costs, method)
     out_shape = (*x.shape[:-3], groups * outputs, rows, columns)
-    elsewhere = cudnn_seconds(x, weight, out_shape, groups) if shared and forward is None else None
+    alike = shared and forward is None and out_dtype == x.dtype
+    elsewhere = cudnn_seconds(x, weight, out_shape, groups) if alike else None
     return Conv2dPlan(
         op=OP,
         backend=backend,

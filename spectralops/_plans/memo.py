@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import lru_cache, update_wrapper
 from typing import Any, Protocol, TypeVar, cast
 
+from spectralops import _checks
+
 __all__ = ["memoised"]
 
 P = TypeVar("P")
@@ -26,11 +28,13 @@ def memoised(build: Callable[..., P]) -> Memoised[P]:
     """Remember the last 512 plans of a builder called with positional arguments.
 
     Arguments are told apart by type as well as by value, also inside tuples: 1.0 is no axis although 1 is one.
-    Unhashable ones (lists) are passed through.
+    Those that may change (lists, tensors) are passed through.
     """
 
     @lru_cache(maxsize=512, typed=True)
     def cached(types: tuple[Any, ...], *arguments: Any) -> P:
+        if not _checks.lasting(arguments):
+            raise TypeError("may change")
         return build(*arguments)
 
     def call(*arguments: Any) -> P:
@@ -38,18 +42,10 @@ def memoised(build: Callable[..., P]) -> Memoised[P]:
         try:
             return cached(types, *arguments)
         except (TypeError, ValueError):  # ValueError: a writable memoryview has no hash either
-            if _hashable(arguments):
+            if _checks.lasting(arguments):
                 raise
         return build(*arguments)
 
     call.cache_info = cached.cache_info  # type: ignore[attr-defined]
     call.cache_clear = cached.cache_clear  # type: ignore[attr-defined]
     return cast(Memoised[P], update_wrapper(call, build))
-
-
-def _hashable(arguments: tuple[Any, ...]) -> bool:
-    try:
-        hash(arguments)
-    except (TypeError, ValueError):
-        return False
-    return True

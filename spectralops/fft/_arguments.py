@@ -35,7 +35,7 @@ def lengths(
     try:
         # The types belong to the key, because 2.0 equals 2 and must not pass for it.
         return _lengths(op, shape, size, axes, norm, kind, (type(size), type(axes), _types(size), _types(axes)))
-    except TypeError:  # a list is not hashable, or an argument is at fault, which is said again
+    except TypeError:  # a list or a tensor may change, or an argument is at fault, which is said again
         return _lengths.__wrapped__(op, shape, size, axes, norm, kind, ())
 
 
@@ -47,6 +47,8 @@ def _types(value: Any) -> tuple[type, ...]:
 def _lengths(
     op: str, shape: tuple[int, ...], size: Any, axes: Any, norm: Any, kind: Any, types: tuple[Any, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    if types and not _checks.lasting((size, axes)):
+        raise TypeError("may change")
     if norm is not None:
         _checks.choice(op, "norm", norm, NORMS)
     if op[-1] in "2n":

@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from spectralops import _checks, _dispatch, convolution
-from spectralops._arrays import ArraySpec
+from spectralops._arrays import ArraySpec, dtype_name
+from spectralops._plans import conv2d
 from spectralops._plans.conv2d import Conv2dPlan
 from spectralops._plans.convolve import ConvolvePlan
 from spectralops.convolution import Epilogue
@@ -24,6 +25,7 @@ from spectralops.torch._tensors import (
     planned,
     precision,
     recorded,
+    spec_of,
     straight,
     tensor,
 )
@@ -114,11 +116,13 @@ def _of_dtype(values: Tensor, w: ArraySpec) -> Tensor:
     return (values if wanted.is_complex or not values.is_complex() else values.real).to(wanted).contiguous()
 
 
-def _promoted(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Both in the precision of the two together, and x complex where the weight is."""
-    dtype = torch.promote_types(floating(x).dtype, floating(weight).dtype)
+def _promoted(x: Tensor, *kernels: Tensor) -> list[Tensor]:
+    """All in the precision of them together, and x complex where any is."""
+    dtype = floating(x).dtype
+    for each in kernels:
+        dtype = torch.promote_types(dtype, floating(each).dtype)
     real = dtype if not dtype.is_complex else precision(dtype)[0]
-    return x.to(dtype), weight.to(dtype if weight.is_complex() else real)
+    return [x.to(dtype), *[each.to(dtype if each.is_complex() else real) for each in kernels]]
 
 
 @planned
@@ -316,6 +320,7 @@ def fft_conv2d(
     if bias is not None:
         tensor(op, "bias", bias)
         tensors = (x, weight, bias)
+    known = None
     if method == METHOD:
         asked(op, *tensors)
     elif not recorded(*tensors):
@@ -329,14 +334,26 @@ def fft_conv2d(
             return result
         if backend is not None or not taken_over(known.plan, x) or _dispatch.observed():
             return known(tensors)
-    x, weight = _promoted(x, weight)
+    strides, dilations = conv2d.sizes("stride", stride, 2), conv2d.sizes("dilation", dilation, 2)
+    (groups,) = conv2d.sizes("groups", groups, 1)
+    if not isinstance(padding, str):
+        padding = _checks.shape(op, padding, "padding")
+    if known is None and not torch.compiler.is_compiling():
+        named = "auto" if method == METHOD else method
+        checked = strides, padding, dilations, groups, padding_mode, named, epilogue, None
+        if looked_up(_plan_conv2d, tensors, *checked) is None:
+            convolution.plan_fft_conv2d(  # which says what is wrong, if anything is
+                x.shape, dtype_name(x.dtype), *map(spec_of, tensors[1:]), stride=strides, padding=padding,
+                dilation=dilations, groups=groups, padding_mode=padding_mode, method=named, epilogue=epilogue,
+                device=x.device.type,
+            )  # fmt: skip
+    x, weight, *rest = _promoted(*tensors)
     images = x if x.ndim == 4 else x[None]
-    strides, dilations = _checks.per_axis(op, "stride", stride, 2), _checks.per_axis(op, "dilation", dilation, 2)
     extent = [d * (k - 1) + 1 for d, k in zip(dilations, weight.shape[-2:], strict=True)]
     if padding == "same":
         added = [k - 1 for k in extent]
     else:
-        added = [2 * p for p in _checks.per_axis(op, "padding", 0 if isinstance(padding, str) else padding, 2)]
+        added = [0, 0] if isinstance(padding, str) else [2 * padding[0], 2 * padding[-1]]
     zeros: Any = padding if isinstance(padding, str) else tuple(p // 2 for p in added)
     sides = [(n // 2, n - n // 2) for n in added]
     if padding_mode != "zeros":
@@ -349,7 +366,7 @@ def fft_conv2d(
     call = Call(FORWARD, op, (strides, zeros, dilations, groups, method))
     y = apply(call, images, weight, shape, images.dtype)
     if bias is not None:
-        y = y + bias.to(y.dtype)[:, None, None]
+        y = y + rest[0][:, None, None]
     if epilogue is not None:
         y = _finished(y, epilogue)
     return y if x.ndim == 4 else y[0]

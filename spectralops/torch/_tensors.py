@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from spectralops import _dispatch
+from spectralops import _checks, _dispatch
 from spectralops._arrays import ArraySpec, Home, dtype_name
 
 __all__ = [
@@ -102,6 +102,9 @@ def planned(build: Callable[..., Any]) -> Any:
         ]
         if len(set(looks[2::3])) > 1:
             raise TypeError("tensors on several devices")
+        inexact = all(dtype.is_floating_point or dtype.is_complex for dtype in looks[1::3])
+        if not inexact or not _checks.lasting(options):
+            raise TypeError("integers, which become floats of PyTorch's default, or options that may change")
         home = Home("torch", str(looks[2]))
         return Known(build(specs, home.device, *options), home)
 
