@@ -35,7 +35,8 @@ class Library:
 LIBRARIES = (
     Library("numpy", ("numpy",), "host arrays"),
     Library("scipy", ("scipy",), "FFTs of every size on the CPU"),
-    Library("numba", ("numba",), "LLVM for the compiled engines of the CPU backend"),
+    Library("llvmlite", ("llvmlite",), "LLVM for the compiled engines of the CPU backend"),
+    Library("numba", ("numba",), "pointwise terms of your own in compiled steps"),
     Library("cupy", ("cupy-cuda13x", "cupy-cuda12x", "cupy"), "arrays and kernels on NVIDIA GPUs", "cuda13"),
     Library("torch", ("torch",), "PyTorch tensors in and out", "torch"),
     Library("jax", ("jax",), "JAX arrays in and out", "jax"),

@@ -1,7 +1,7 @@
 """Spectral convolution by SciPy and BLAS: transforms of the kept modes only, and a product per mode over channels.
 
 Along an axis of which few modes are kept, a product with the rows of the Fourier matrix is faster than an FFT of all.
-This serves what the vector engine does not take, and runs where numba is missing.
+This serves what the vector engine does not take, and runs where llvmlite is missing.
 """
 
 from __future__ import annotations
