@@ -306,6 +306,19 @@ def test_torch_conv2d_refuses_alike_with_and_without_gradients(recorded: bool) -
 
 
 @pytest.mark.parametrize("recorded", [False, True])
+def test_torch_sizes_and_flags_are_not_what_they_equal(recorded: bool) -> None:
+    x, weight = make(2, 3, 6, 8).requires_grad_(recorded), make(3, 3, 2, 2, dtype=COMPLEX).detach()
+    st.spectral_conv(x, weight, depthwise=False, out_shape=(4, 4))
+    st.fourier_resample(x, (4, 4))
+    with pytest.raises(TypeError, match=r"^spectral_conv: depthwise is 0, but must be True or False$"):
+        st.spectral_conv(x, weight, depthwise=0)
+    with pytest.raises(TypeError, match=r"^spectral_conv: out_shape is .4\.0, 4\.0., but must be integers$"):
+        st.spectral_conv(x, weight, out_shape=(4.0, 4.0))
+    with pytest.raises(TypeError, match=r"^fourier_resample: out_shape is .4\.0, 4\.0., but must be integers$"):
+        st.fourier_resample(x, (4.0, 4.0))
+
+
+@pytest.mark.parametrize("recorded", [False, True])
 def test_torch_numbers_may_be_tensors_that_change(recorded: bool) -> None:
     x, w, number = make(2, 1, 4, 4).requires_grad_(recorded), make(1, 1, 2, 2).detach(), torch.tensor(1)
     for value in (1, 2):

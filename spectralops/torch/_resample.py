@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from spectralops import _checks, spectral
 from spectralops._arrays import ArraySpec
+from spectralops._plans import transform
 from spectralops.torch._bilinear import FORWARD, Call, Family, apply
 from spectralops.torch._tensors import floating, planned, recorded, straight, tensor
 
@@ -90,6 +92,8 @@ def fourier_resample(
         result: Tensor = spectral.fourier_resample(x, shape, axes=axes, workers=workers, backend=backend)
         return result
     x = floating(x)
+    if not torch.compiler.is_compiling():
+        shape = transform.target_sizes(OP, shape)
     chosen = tuple(axis - x.ndim for axis in _checks.axes(OP, axes, x.ndim, {"shape": _checks.entries(shape)}))
     target = list(x.shape)
     for axis, n in zip(chosen, _checks.per_axis(OP, "shape", shape, len(chosen)), strict=True):

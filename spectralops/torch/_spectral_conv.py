@@ -10,6 +10,7 @@ from torch import Tensor
 
 from spectralops import _arrays, _checks, spectral, spectral_gradients
 from spectralops._arrays import ArraySpec, Home, dtype_name
+from spectralops._plans import transform
 from spectralops._plans.memo import memoised
 from spectralops._plans.spectral_conv import SpectralConvPlan
 from spectralops.torch._bilinear import FORWARD, Call, Family, apply
@@ -149,11 +150,13 @@ def spectral_conv(
     x = floating(x)
     real, complex_ = precision(x.dtype)
     weight = weight.to(complex_ if weight.is_complex() else real)
-    arguments = (x.shape, weight.shape, weight.is_complex(), depthwise, out_shape, axes)
+    depthwise = _checks.flag(OP, "depthwise", depthwise)
+    arguments = (x.shape, weight.shape, weight.is_complex(), depthwise)
     if torch.compiler.is_compiling():
-        chosen, shape = _layout(*arguments)
+        chosen, shape = _layout(*arguments, out_shape, axes)
     else:
-        chosen, shape = _kept_layout(*arguments)
+        sizes = None if out_shape is None else transform.target_sizes(OP, out_shape)
+        chosen, shape = _kept_layout(*arguments, sizes, axes)
     return apply(Call(FORWARD, OP, (depthwise, chosen)), x, weight, shape, x.dtype)
 
 
