@@ -18,7 +18,9 @@ from spectralops._cpu import diffusion_filter
 from spectralops._cpu.vector import schedule, workspace
 from spectralops._plans.diffusion_filter import operand_arrays
 
-needs_numba = pytest.mark.skipif(bool(_compiler.unavailable()), reason=_compiler.unavailable() or "numba is there")
+needs_compiler = pytest.mark.skipif(
+    bool(_compiler.unavailable()), reason=_compiler.unavailable() or "kernels are compiled"
+)
 
 GRIDS = {
     "1d": ((13,), (0,)),
@@ -83,7 +85,7 @@ def forget() -> None:
     schedule.in_order.cache_clear()
 
 
-@needs_numba
+@needs_compiler
 @pytest.mark.parametrize("bc", [so.Periodic(), so.Reflect()], ids=["periodic", "walls"])
 @pytest.mark.parametrize("grid", GRIDS)
 @pytest.mark.parametrize("form", FORMS)
@@ -94,14 +96,14 @@ def test_same_bits_as_numpy(form: str, grid: str, bc: Any, rng: np.random.Genera
         assert same_bits(run("cpu"), run("numpy"))
 
 
-@needs_numba
+@needs_compiler
 @pytest.mark.parametrize("form", ["open", "coast", "flux-coast"])
 def test_same_bits_in_float32(form: str, rng: np.random.Generator) -> None:
     run = call(form, (2, 12, 19), (1, 2), rng, "float32", n_steps=8)
     assert same_bits(run("cpu"), run("numpy"))
 
 
-@needs_numba
+@needs_compiler
 @pytest.mark.parametrize("workers", [1, 2, 3])
 @pytest.mark.parametrize("bc", [so.Periodic(), (so.Reflect(), so.Periodic())], ids=["periodic", "walls"])
 @pytest.mark.parametrize(("levels", "n_steps"), [(1, 5), (2, 5), (3, 8), (20, 8)])
@@ -113,7 +115,7 @@ def test_same_bits_in_strips(
     assert same_bits(run("cpu", workers), run("numpy"))
 
 
-@needs_numba
+@needs_compiler
 @settings(
     max_examples=40,
     deadline=None,
@@ -183,7 +185,7 @@ def test_levels_are_shared_out_evenly(small_blocks: Callable[[int], None]) -> No
     assert schedule.in_order(400, False, 20, 1)[-1].tolist() == [20, 399, 400]
 
 
-@needs_numba
+@needs_compiler
 def test_fields_of_a_batch_are_each_instances_own(rng: np.random.Generator) -> None:
     """A mask and a metric that differ between the instances, beside ones that all share."""
     u = rng.standard_normal((3, 8, 9))
@@ -197,7 +199,7 @@ def test_fields_of_a_batch_are_each_instances_own(rng: np.random.Generator) -> N
         assert same_bits(whole[k], so.diffusion_filter(u[k], 3.0, 0.6, mask=mask[k], metric=alone, backend="numpy"))
 
 
-@needs_numba
+@needs_compiler
 def test_inputs_may_be_read_only_and_of_any_strides(rng: np.random.Generator) -> None:
     u = rng.standard_normal((9, 8, 7))[::-1].transpose(0, 2, 1)
     mask = rng.random((7, 8)) > 0.3
@@ -208,7 +210,7 @@ def test_inputs_may_be_read_only_and_of_any_strides(rng: np.random.Generator) ->
     assert np.array_equal(u, before)
 
 
-@needs_numba
+@needs_compiler
 def test_empty_batches_and_out(rng: np.random.Generator) -> None:
     assert so.diffusion_filter(np.ones((0, 4, 5)), 3.0, 1.0, backend="cpu").shape == (0, 4, 5)
     u, out = rng.standard_normal((6, 5)), np.full((6, 5), np.nan)
@@ -216,7 +218,7 @@ def test_empty_batches_and_out(rng: np.random.Generator) -> None:
     assert same_bits(out, so.diffusion_filter(u, 3.0, 1.0, backend="numpy"))
 
 
-@needs_numba
+@needs_compiler
 def test_memory_goes_back_to_the_workspace() -> None:
     so.diffusion_filter(np.ones((64, 64)), 3.0, 1.0, backend="cpu")
     before = sum(kept.size for kept in workspace._kept)
@@ -225,7 +227,7 @@ def test_memory_goes_back_to_the_workspace() -> None:
     assert sum(kept.size for kept in workspace._kept) == before
 
 
-@needs_numba
+@needs_compiler
 def test_constants_stay_to_the_bit() -> None:
     """Differences of sums: also for weights that no binary number has, in the precision that shows them most."""
     for shape, dx in (((6, 7), (0.3, 0.7)), ((4, 5, 6), (1.0, 1.0, 1.0)), ((9,), (0.1,))):
@@ -268,7 +270,7 @@ def test_bytes_of_a_slab(form: str, streams: int) -> None:
     assert grid.slab_bytes(form) == streams * grid.pitch * 8
 
 
-@needs_numba
+@needs_compiler
 def test_explain_names_the_kernel() -> None:
     lines = so.plan_diffusion_filter((1024, 1024), "float64", 20.0, 1.0).explain().splitlines()
     assert lines[-2] == (

@@ -8,22 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from step_engines import program
 
 import spectralops as so
 from spectralops import _compiler
 from spectralops._arrays import ArraySpec
 
-pytestmark = pytest.mark.skipif(bool(_compiler.unavailable()), reason=_compiler.unavailable() or "numba is there")
+pytestmark = pytest.mark.skipif(bool(_compiler.unavailable()), reason=_compiler.unavailable() or "kernels are compiled")
 if not _compiler.unavailable():
     from spectralops._cpu.stencil import machine, pointwise
-    from spectralops._cpu.stencil.program import Flux, Program, program_of
+    from spectralops._cpu.stencil.program import Flux, program_of
 
 F32 = "float32"
-
-
-def program(**changes: object) -> Program:
-    plan = so.plan_pde_step((64, 64), F32, 1.0, 0.1, so.Diffusion(1.0), **changes)
-    return program_of(plan)[0]
 
 
 def test_programs_know_structures_and_not_numbers() -> None:

@@ -17,7 +17,7 @@ from support import OpCase
 import spectralops as so
 from spectralops import _compiler
 
-pytestmark = pytest.mark.skipif(bool(_compiler.unavailable()), reason=_compiler.unavailable() or "numba is there")
+pytestmark = pytest.mark.skipif(bool(_compiler.unavailable()), reason=_compiler.unavailable() or "kernels are compiled")
 if not _compiler.unavailable():
     from spectralops._cpu.stencil import engine, tiles
     from spectralops._cpu.vector import workspace

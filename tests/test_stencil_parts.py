@@ -6,25 +6,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from step_engines import program
 
 import spectralops as so
 from spectralops import _compiler
 
-pytestmark = pytest.mark.skipif(bool(_compiler.unavailable()), reason=_compiler.unavailable() or "numba is there")
+pytestmark = pytest.mark.skipif(bool(_compiler.unavailable()), reason=_compiler.unavailable() or "kernels are compiled")
 if not _compiler.unavailable():
     from spectralops._cpu.stencil import engine, tiles
     from spectralops._cpu.stencil import schedule as schedules
     from spectralops._cpu.stencil.layout import Flag, Item, Record, Wall, vectors_of
-    from spectralops._cpu.stencil.program import Program, program_of
+    from spectralops._cpu.stencil.program import Program
     from spectralops._cpu.stencil.schedule import BUFFERS, schedule
     from spectralops._cpu.vector import host
 
 F32 = "float32"
-
-
-def program(**changes: object) -> Program:
-    plan = so.plan_pde_step((64, 64), F32, 1.0, 0.1, so.Diffusion(1.0), **changes)
-    return program_of(plan)[0]
 
 
 def frame(shape: tuple[int, int, int], periodic: tuple[bool, bool, bool], dims: int = 2, grids: int = 1) -> tiles.Frame:

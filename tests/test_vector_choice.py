@@ -165,7 +165,7 @@ def test_the_environment_switches_it_off(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not spectral_filter._refuses(plan)
 
 
-def test_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_compiler, "_missing", lambda: "llvmlite, which compiles kernels, is not installed")
     plan = plan_spectral_filter((4, 16), "float32", transfer.gaussian(1.0), axes=-1)
     assert spectral_filter._refusal(plan) == "llvmlite, which compiles kernels, is not installed"

@@ -322,7 +322,7 @@ def far_winds(rng, case):
 @pytest.mark.parametrize("case", ["poles", "half-cells", "region", "walls"])
 def test_loops_of_the_kernels(rng, monkeypatch, case) -> None:
     """Run by Python they do what they do when compiled, and arrays of any library too."""
-    pytest.importorskip("numba")
+    pytest.importorskip("llvmlite")
     x, u, v, sea = far_winds(rng, case)
     for limiter in ("none", "positive", "monotone"):
         options = {"limiter": limiter, "mask": sea, "dt": 4000.0, "steps": 2}
