@@ -184,7 +184,7 @@ class DirectTensors(Direct):
         return result
 
     def again(self, tensors: tuple[Any, ...], out: Any = None) -> Any:
-        """The same for tensors that are known to have the shapes and dtypes of the plan; for others to tell PyTorch."""
+        """The same for tensors that are known to have the shapes and dtypes of the plan; PyTorch is told nothing."""
         if self._current() != self._index:
             return None
         operands = []

@@ -429,7 +429,9 @@ def _build(
         costs = offered(_device_costs(channels, weight.shape[2:], padding, padding_mode, shared), costs, method)
     out_shape = (*x.shape[:-3], groups * outputs, rows, columns)
     alike = shared and forward is None and out_dtype == x.dtype
-    elsewhere = cudnn_seconds(x, weight, out_shape, groups) if alike else None
+    predicted = [(cost.method, cost.seconds) for cost in costs]
+    if alike and (elsewhere := cudnn_seconds(x, weight, out_shape, groups)) is not None:
+        predicted.append(("cudnn", elsewhere))
     return Conv2dPlan(
         op=OP,
         backend=backend,
@@ -445,10 +447,7 @@ def _build(
         forward=forward,
         requested=method,
         cost=choose(costs, method),
-        seconds=(
-            *((cost.method, cost.seconds) for cost in costs),
-            *(() if elsewhere is None else (("cudnn", elsewhere),)),
-        ),
+        seconds=tuple(predicted),
     )
 
 

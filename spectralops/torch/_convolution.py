@@ -340,13 +340,7 @@ def fft_conv2d(
         padding = _checks.shape(op, padding, "padding")
     if known is None and not torch.compiler.is_compiling():
         named = "auto" if method == METHOD else method
-        checked = strides, padding, dilations, groups, padding_mode, named, epilogue, None
-        if looked_up(_plan_conv2d, tensors, *checked) is None:
-            convolution.plan_fft_conv2d(  # which says what is wrong, if anything is
-                x.shape, dtype_name(x.dtype), *map(spec_of, tensors[1:]), stride=strides, padding=padding,
-                dilation=dilations, groups=groups, padding_mode=padding_mode, method=named, epilogue=epilogue,
-                device=x.device.type,
-            )  # fmt: skip
+        _refuse(tensors, strides, padding, dilations, groups, padding_mode, named, epilogue)
     x, weight, *rest = _promoted(*tensors)
     images = x if x.ndim == 4 else x[None]
     extent = [d * (k - 1) + 1 for d, k in zip(dilations, weight.shape[-2:], strict=True)]
@@ -370,6 +364,26 @@ def fft_conv2d(
     if epilogue is not None:
         y = _finished(y, epilogue)
     return y if x.ndim == 4 else y[0]
+
+
+def _refuse(
+    tensors: tuple[Tensor, ...],
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    padding_mode: str,
+    method: str,
+    epilogue: Epilogue | None,
+) -> None:
+    """Raise what planning raises for layers that do not fit."""
+    if looked_up(_plan_conv2d, tensors, stride, padding, dilation, groups, padding_mode, method, epilogue, None):
+        return
+    x, *others = tensors
+    convolution.plan_fft_conv2d(
+        x.shape, dtype_name(x.dtype), *map(spec_of, others), stride=stride, padding=padding, dilation=dilation,
+        groups=groups, padding_mode=padding_mode, method=method, epilogue=epilogue, device=x.device.type,
+    )  # fmt: skip
 
 
 def _finished(y: Tensor, epilogue: Epilogue) -> Tensor:
