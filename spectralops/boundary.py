@@ -299,10 +299,12 @@ def ghosts(
     op: str,
     conditions: tuple[Sides, ...],
     spacing: tuple[float, ...],
-    sizes: tuple[int, ...],
+    sizes: Mapping[int, int],
     halo: tuple[int, ...],
 ) -> tuple[tuple[tuple[GhostRule, ...], tuple[GhostRule, ...]], ...]:
-    """Rules [axis][side][layer - 1] of every ghost that a stencil of these `halo` widths reads.
+    """Rules [axis][side][layer - 1] of every ghost that a stencil of these `halo` widths reads, in the order of `sizes`.
+
+    `sizes` has the number of cells along each stepped axis.
 
     Raises
     ------
@@ -310,11 +312,12 @@ def ghosts(
         If an axis has fewer cells than a mirrored ghost reaches into; an empty one needs no ghosts.
     """
     rules = []
-    for (low, high), h, size, width in zip(conditions, spacing, sizes, halo, strict=True):
+    for (low, high), h, (axis, size), width in zip(conditions, spacing, sizes.items(), halo, strict=True):
         pair = tuple(tuple(side.ghost(layer, h) for layer in range(1, width + 1)) for side in (low, high))
         if 0 < size < width and any(rule.source == "mirror" for side in pair for rule in side):
             raise ValueError(
-                f"{op}: an axis has {size} cells, but must have at least {width} for the ghosts of {low} and {high}"
+                f"{op}: u has {size} cells along axis {axis}, but must have at least {width} for the ghosts of {low} "
+                f"and {high}; take a narrower scheme, or Outflow() or Hold(), which need one cell"
             )
         rules.append((pair[0], pair[1]))
     return tuple(rules)

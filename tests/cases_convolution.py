@@ -56,6 +56,7 @@ CONVOLVE = [
     convolution("batch-both-broadcast", (4, 1, 30), (1, 5, 4), mode="same", axes=-1),
     convolution("batch-kernels-only", (1, 25), (7, 10), BOTH, mode="same", axes=1, method="fft"),
     convolution("batch-empty", (0, 12), (3,)),
+    convolution("batch-empty-kernel-longer", (0, 12), (30,), mode="valid"),
     convolution("axes-first", (20, 3), (6,), axes=0),
     convolution("axes-swapped", (9, 14), (3, 2), BOTH, axes=(1, 0), mode="same"),
     convolution("axes-outer-two-of-three", (10, 3, 9), (4, 2), axes=(0, 2), method="fft"),

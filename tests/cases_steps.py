@@ -89,6 +89,7 @@ DIFFUSION = [
     _diffusion("1d-two-cells-dirichlet", _inputs((2,)), 0.5, 0.1, 1.0, bc=Dirichlet(2.0)),
     _diffusion("2d-batch", _inputs((3, 6, 5)), (0.5, 0.7), 0.05, 1.0),
     _diffusion("2d-empty-batch", _inputs((0, 6, 5)), 0.5, 0.05, 1.0),
+    _diffusion("2d-empty-axis", _inputs((2, 3, 0)), 0.5, 0.05, 1.0),
     _diffusion("2d-five-steps", _inputs((8, 6)), 0.5, 0.05, 1.0, steps=5, growth=16.0),
     _diffusion("3d", _inputs((4, 5, 6)), (1.0, 0.5, 2.0), 0.1, 0.7),
     _diffusion("axes-first-last", _inputs((5, 2, 6)), (0.5, 1.0), 0.1, 0.7, axes=(2, 0)),

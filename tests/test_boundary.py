@@ -180,7 +180,7 @@ def test_bad_bc(bc, error, message: str) -> None:
 
 
 def test_ghosts_of_every_axis_side_and_layer() -> None:
-    rules = boundary.ghosts("f", ((D, R), (P, P)), (0.5, 2.0), (4, 4), (2, 1))
+    rules = boundary.ghosts("f", ((D, R), (P, P)), (0.5, 2.0), {0: 4, 1: 4}, (2, 1))
     assert rules == (
         ((GhostRule("mirror", -1.0, 2.0),) * 2, (GhostRule("mirror"),) * 2),
         ((GhostRule("wrap"),), (GhostRule("wrap"),)),
@@ -189,21 +189,21 @@ def test_ghosts_of_every_axis_side_and_layer() -> None:
 
 def test_ghosts_use_the_spacing_of_their_axis() -> None:
     neumann = Neumann(1.0)
-    rules = boundary.ghosts("f", ((neumann, neumann),) * 2, (0.5, 2.0), (4, 4), (2, 2))
+    rules = boundary.ghosts("f", ((neumann, neumann),) * 2, (0.5, 2.0), {0: 4, 1: 4}, (2, 2))
     assert [[rule.offset for rule in side] for axis in rules for side in axis] == [[0.5, 1.5]] * 2 + [[2.0, 6.0]] * 2
 
 
 @pytest.mark.parametrize("size", [0, 3])
 def test_ghosts_fit(size: int) -> None:
-    assert len(boundary.ghosts("f", ((D, H),), (1.0,), (size,), (3,))[0][0]) == 3
+    assert len(boundary.ghosts("f", ((D, H),), (1.0,), {0: size}, (3,))[0][0]) == 3
 
 
 @pytest.mark.parametrize("conditions", [(D, H), (H, D)], ids=["low", "high"])
 def test_mirrored_ghosts_need_cells(conditions) -> None:
-    with pytest.raises(ValueError, match=r"^f: an axis has 2 cells, but must have at least 3 for the ghosts of "):
-        boundary.ghosts("f", (conditions,), (1.0,), (2,), (3,))
+    with pytest.raises(ValueError, match=r"^f: u has 2 cells along axis 1, but must have at least 3 for .*; take a nar"):
+        boundary.ghosts("f", (conditions,), (1.0,), {1: 2}, (3,))
 
 
 @pytest.mark.parametrize("condition", [P, H, Outflow()], ids=str)
 def test_other_ghosts_need_no_cells(condition) -> None:
-    assert len(boundary.ghosts("f", ((condition, condition),), (1.0,), (1,), (3,))[0][1]) == 3
+    assert len(boundary.ghosts("f", ((condition, condition),), (1.0,), {0: 1}, (3,))[0][1]) == 3

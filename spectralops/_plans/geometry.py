@@ -75,5 +75,5 @@ def geometry_of(
 ) -> Geometry:
     """The geometry with the rules of its ghosts."""
     shape = operands[0].spec.shape
-    ghosts = boundary.ghosts(op, conditions, spacing, tuple(shape[axis] for axis in axes), widths)
+    ghosts = boundary.ghosts(op, conditions, spacing, {axis: shape[axis] for axis in axes}, widths)
     return Geometry(op, backend, operands, shape, dtype, axes, spacing, conditions, widths, ghosts, constant, mask)

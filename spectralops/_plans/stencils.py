@@ -313,7 +313,7 @@ def _build(
         operands.append(Operand("nu", nu, real))
     if mask is not None:
         operands.append(Operand("mask", mask, "bool"))
-    rules = boundary.ghosts(op, conditions, spacing, tuple(scalar_shape[axis] for axis in axes), (1,) * len(axes))
+    rules = boundary.ghosts(op, conditions, spacing, {axis: scalar_shape[axis] for axis in axes}, (1,) * len(axes))
     vector = (len(axes), *scalar_shape)
     return StencilPlan(
         op=op,

@@ -211,7 +211,7 @@ class Sums:
     def _by_windows(self, lengths: tuple[int, ...], windows: int) -> float:
         """Every window alone, or rows side by side."""
         size, levels = math.prod(lengths) * self.parts, _levels(lengths)
-        filters = self.kernels * self.groups * self.outputs
+        filters = max(1, self.kernels * self.groups * self.outputs)
         windows *= self.groups * self.outputs
         traffic = self.batch * self.groups * MEMORY * self._traffic() * self.rates.windows
         if len(lengths) == 1 and lengths[0] <= LONGEST_LINE:

@@ -23,6 +23,8 @@ TABLEAU: dict[str, tuple[list[list[float]], list[float]]] = {
 
 def pde_step(plan: StepPlan, u: Any, *fields: Any, out: Any, workers: int) -> None:
     """Write u after `plan.steps` steps to `out`."""
+    if not out.size:
+        return
     system = System(plan, fields)
     rows, weights = TABLEAU[plan.integrator]
     field = np.where(system.computed, u, 0.0).astype(np.float64)
