@@ -302,9 +302,9 @@ def ghosts(
     sizes: Mapping[int, int],
     halo: tuple[int, ...],
 ) -> tuple[tuple[tuple[GhostRule, ...], tuple[GhostRule, ...]], ...]:
-    """Rules [axis][side][layer - 1] of every ghost that a stencil of these `halo` widths reads, in the order of `sizes`.
+    """Rules [axis][side][layer - 1] of every ghost that a stencil of these `halo` widths reads.
 
-    `sizes` has the number of cells along each stepped axis.
+    `sizes` has the number of cells along each stepped axis, in the order of the other arguments.
 
     Raises
     ------

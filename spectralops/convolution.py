@@ -48,7 +48,8 @@ def convolve(
         The signal. Its other axes are batch axes.
     kernel : array
         The kernel: either with one axis per axis of `axes`, in their order, the same for the whole batch; or with the
-        dimensions of x (leading ones of length 1 may be missing), whose other axes broadcast against the batch.
+        dimensions of x (leading ones of length 1 may be missing), whose other axes broadcast against the batch. One
+        with the dimensions of x is read in their order, whatever that of `axes` is, as in ``scipy.signal.fftconvolve``.
     mode : {"full", "same", "valid"}, optional
         Which outputs: every one that any x reaches (N + K - 1 along each axis); N outputs, those of "full" from
         (K - 1)//2 on; or only those that need nothing beyond the ends, \|N - K\| + 1. For "valid" either array may be

@@ -200,7 +200,7 @@ def test_ghosts_fit(size: int) -> None:
 
 @pytest.mark.parametrize("conditions", [(D, H), (H, D)], ids=["low", "high"])
 def test_mirrored_ghosts_need_cells(conditions) -> None:
-    with pytest.raises(ValueError, match=r"^f: u has 2 cells along axis 1, but must have at least 3 for .*; take a nar"):
+    with pytest.raises(ValueError, match=r"^f: u has 2 cells along axis 1, but must have at least 3 .*; take a nar"):
         boundary.ghosts("f", (conditions,), (1.0,), {1: 2}, (3,))
 
 
