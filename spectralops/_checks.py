@@ -215,6 +215,11 @@ def positive(op: str, name: str, value: Any) -> float:
 
 def length(op: str, name: str, value: Any) -> float:
     """A positive Python float that can be squared and divided by."""
+    if getattr(value, "ndim", 0) > 0:
+        raise TypeError(
+            f"{op}: {name} is an array of shape {tuple(value.shape)}, but must be a number, or a sequence of one per "
+            f"axis, since all cells are of one size; write tuple({name}) if these are the axes"
+        )
     result = positive(op, name, value)
     if not SHORTEST <= result <= LONGEST:
         raise ValueError(f"{op}: {name} is {result}, but must lie between {SHORTEST} and {LONGEST}")

@@ -18,7 +18,7 @@ BAD_DIFFUSION = {
     "dx-negative": ({"dx": (1.0, -1.0)}, ValueError, F + r"dx is -1\.0, but must be positive"),
     "dx-nan": ({"dx": np.nan}, ValueError, F + "dx is nan, but must be finite"),
     "dx-string": ({"dx": "1"}, TypeError, F + "dx is a str, but must be a real number"),
-    "dx-array": ({"dx": np.ones(2)}, TypeError, F + "dx is a ndarray, but must be a real number"),
+    "dx-array": ({"dx": np.ones(2)}, TypeError, F + r"dx is an array of shape \(2,\), .* write tuple\(dx\)"),
     "dx-too-many": ({"dx": (1.0,) * 3}, ValueError, F + "u has 2 dimensions, but must have at least 3 to match dx"),
     "dx-axes": ({"dx": (1.0, 1.0), "axes": 0}, ValueError, F + "dx has 2 entries, but must have 1, one per axis"),
     "dt-string": ({"dt": "a"}, TypeError, F + "dt is a str, but must be a real number"),
