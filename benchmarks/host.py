@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import spectralops as so
-from spectralops import _dispatch, transfer
+from spectralops import _support, transfer
 
 LOOPS, REPEATS = 200, 30
 
@@ -71,7 +71,7 @@ def microseconds(call: Callable[[], Any]) -> float:
 
 
 def main(words: list[str]) -> None:
-    _dispatch.executor = lambda op, backend: nothing  # type: ignore[assignment]
+    _support.executor = lambda op, backend: nothing  # type: ignore[assignment]
     libraries: dict[str, Callable[[np.ndarray], Any]] = {"numpy": np.asarray}
     try:
         import torch

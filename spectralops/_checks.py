@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from spectralops._arrays import MOST_AXES, dtype_name, is_array
+from spectralops._sixteen_bits import HALVES
 
 __all__ = [
     "axes",
@@ -37,7 +38,6 @@ __all__ = [
 
 FLOATS = ("float32", "float64")
 COMPLEXES = ("complex64", "complex128")
-HALVES = ("float16", "bfloat16")
 EXACT = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 KNOWN = frozenset(FLOATS + COMPLEXES + HALVES + EXACT)
 REAL_PREFIXES = ("float", "bfloat", "longdouble", "int", "uint", "bool")

@@ -11,7 +11,7 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
-from spectralops import _arrays, _checks
+from spectralops import _arrays, _checks, _interchange
 from spectralops.errors import DivergedError
 
 __all__ = ["Clock", "March", "Stepper", "digest_of", "function_of", "host", "identity"]
@@ -142,8 +142,8 @@ def _token(value: Any) -> str:
 
 def host(x: Any, dtype: str, home: _arrays.Home) -> np.ndarray[Any, Any]:
     """NumPy array of the values of `x` (16-bit floats as float32, which loses nothing); a view where it can be."""
-    with _arrays.on_device(home):
-        native = _arrays.adopt(x, _checks.compute_dtype(dtype), home)
+    with _interchange.on_device(home):
+        native = _interchange.adopt(x, _checks.compute_dtype(dtype), home)
         return native if isinstance(native, np.ndarray) else native.get()
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import array_api_compat as compat
 import numpy as np
 
-from spectralops import _arrays, _checks
+from spectralops import _arrays, _checks, _interchange
 from spectralops._stepper import host
 
 __all__ = ["Recorder", "load_checkpoint", "recorder", "save_checkpoint"]
@@ -276,5 +276,5 @@ def load_checkpoint(path: Path, run: dict[str, Any], home: _arrays.Home) -> tupl
                 f"solve: checkpoint {str(path)!r} has {key} {meta.get(key)}, but must have {value} as this run; "
                 "pass the same arguments, or another checkpoint path"
             )
-    with _arrays.on_device(home):
-        return _arrays.give_back(_arrays.from_host(u, home), run["dtype"], home), step
+    with _interchange.on_device(home):
+        return _interchange.give_back(_interchange.from_host(u, home), run["dtype"], home), step

@@ -12,12 +12,12 @@ from spectralops._plans.conv2d import Conv2dPlan
 from spectralops._plans.convolution import around
 from spectralops._plans.convolve import ConvolvePlan
 from spectralops._plans.epilogue import Epilogue
-from spectralops._plans.looks import Looks
+from spectralops._plans.looks import Known, Looks
 
 __all__ = ["Epilogue", "convolve", "fft_conv2d", "plan_convolve", "plan_fft_conv2d"]
 
-_convolutions = Looks(_dispatch.Known)
-_layers = Looks(_dispatch.Known)
+_convolutions = Looks(Known)
+_layers = Looks(Known)
 
 
 def convolve(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from spectralops import _arrays, _checks, _dispatch
+from spectralops import _checks, _dispatch, _interchange, _support
 from spectralops._plans.field_stability import depends_on_data, plan_stable_dt
 from spectralops._plans.steps import StepPlan
 from spectralops.errors import MismatchError, StabilityError
@@ -23,7 +23,7 @@ __all__ = ["DebugReport", "Explanation", "debug", "explain"]
 EPS = {"float32": 2.0**-23, "complex64": 2.0**-23, "float64": 2.0**-52, "complex128": 2.0**-52}
 FFT_FACTOR = 1.0
 STENCIL_FACTOR = 4.0
-LOCAL = (*_dispatch.STEPS, *_dispatch.STENCILS, "diffusion_filter")
+LOCAL = (*_support.STEPS, *_support.STENCILS, "diffusion_filter")
 # Where the reference itself moves this little under rounding of its inputs, an error of that size is no fault.
 CONDITION_FACTOR = 8.0
 # How far dt may lie above the bound by the rounding of float32 arrays.
@@ -137,7 +137,7 @@ def _where(report: DebugReport, plan: Any) -> str:
 
 def _inspect(report: DebugReport, plan: Any, arrays: tuple[Any, ...], result: Any, max_size: int) -> None:
     where = _where(report, plan)
-    overwritten = plan.in_place and any(_arrays.overlap(result, array) for array in arrays)
+    overwritten = plan.in_place and any(_interchange.overlap(result, array) for array in arrays)
     size = max(math.prod(array.shape) for array in (*arrays, result)) * getattr(plan, "steps", 1)
     if plan.backend == "reference":
         pass
@@ -179,7 +179,7 @@ def _compare(
     inputs = tuple(array.astype(_wide(array.dtype), copy=False) for array in inputs)
     expected = _reference(plan, inputs)
     eps = EPS[output.dtype.name]
-    stored = _dispatch.passed(plan)[1]
+    stored = _support.passed(plan)[1]
     with np.errstate(over="ignore"):  # what overflows the narrower type is rightly infinite
         rounded = expected.astype(np.float16 if stored == "float16" else output.dtype)
     finite = np.isfinite(rounded)
@@ -225,7 +225,7 @@ def _reference(plan: Any, inputs: tuple[np.ndarray[Any, Any], ...]) -> np.ndarra
     """Result of the same plan in 64 bits by the reference executor."""
     plan = _on_reference(plan)
     out = np.full(plan.out_shape, np.nan, _wide(np.dtype(_checks.compute_dtype(plan.out_dtype))))
-    _dispatch.executor(plan.op, "reference")(plan, *inputs, out=out, workers=1)
+    _support.executor(plan.op, "reference")(plan, *inputs, out=out, workers=1)
     return out
 
 

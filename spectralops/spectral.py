@@ -9,7 +9,7 @@ from spectralops import _arrays, _dispatch
 from spectralops._plans import resample as _resample
 from spectralops._plans import spectral as _filter
 from spectralops._plans import spectral_conv as _conv
-from spectralops._plans.looks import Looks
+from spectralops._plans.looks import Known, Looks
 from spectralops._plans.resample import FourierResamplePlan
 from spectralops._plans.spectral import SpectralFilterPlan
 from spectralops._plans.spectral_conv import SpectralConvPlan
@@ -24,8 +24,8 @@ __all__ = [
     "spectral_filter",
 ]
 
-_filters = Looks(_dispatch.Known)
-_layers = Looks(_dispatch.Known)
+_filters = Looks(Known)
+_layers = Looks(Known)
 
 
 def spectral_filter(

@@ -15,7 +15,7 @@ import numpy as np
 from support import HALF_TOLERANCE, Arrays, OpCase, tolerance
 
 import spectralops
-from spectralops._dispatch import BACKENDS, SUPPORT
+from spectralops._support import BACKENDS, SUPPORT
 
 CASES: list[OpCase] = [
     case

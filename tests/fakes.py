@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from spectralops import _dispatch
+from spectralops import _support
 from spectralops._arrays import ArraySpec, Operand, describe
 
 
@@ -58,6 +58,6 @@ def install(monkeypatch: pytest.MonkeyPatch, function: Callable[..., None] = dou
     module.fake = function  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "spectralops._fake", module)
     for backend in ("cpu", "cupy"):
-        row = _dispatch.Support("spectralops._fake", _dispatch.ALL)
-        monkeypatch.setitem(_dispatch.SUPPORT, ("fake", backend), row)
-    _dispatch.executor.cache_clear()
+        row = _support.Support("spectralops._fake", _support.ALL)
+        monkeypatch.setitem(_support.SUPPORT, ("fake", backend), row)
+    _support.executor.cache_clear()

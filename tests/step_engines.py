@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import spectralops as so
-from spectralops import _dispatch
+from spectralops import _support
 from spectralops._plans import step_arguments
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Let steps without a `backend` run on one engine after the other."""
     if request.param == "numpy":
-        select = _dispatch.select
+        select = _support.select
 
         def plain(op: str, dtype: str, kind: str, backend: str | None) -> str:
             return select(op, dtype, kind, backend or "numpy")
 
-        monkeypatch.setattr(_dispatch, "select", plain)
+        monkeypatch.setattr(_support, "select", plain)
     for forget in (step_arguments._setup.cache_clear, step_arguments._taken.clear):
         forget()
     yield request.param

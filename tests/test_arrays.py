@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from libraries import HOMES, library
 
-from spectralops import _arrays
-from spectralops._arrays import HOST, ArraySpec, Home, adopt, adopt_out, describe, give_back
+from spectralops import _arrays, _interchange
+from spectralops._arrays import HOST, ArraySpec, Home, describe
+from spectralops._interchange import adopt, adopt_out, give_back
 
 DTYPES = ("float16", "float32", "float64", "complex64", "complex128")
 
@@ -157,7 +158,8 @@ def test_negative_strides_never_reach_dlpack() -> None:
     pytest.importorskip("torch")
     code = """
 import numpy as np, torch
-from spectralops._arrays import HOST, Home, adopt, describe
+from spectralops._arrays import HOST, Home, describe
+from spectralops._interchange import adopt
 x = np.arange(6.0).reshape(2, 3)[:, ::-1]
 assert adopt(x, "float64", HOST).strides == x.strides
 print(describe("op", "x", x)[0])
@@ -171,7 +173,7 @@ print(describe("op", "x", x)[0])
 @pytest.mark.parametrize("shape", [(3, 4), (1,), (257,), (0, 3)], ids=str)
 def test_give_back_copies_nothing(name: str, dtype: str, shape: tuple[int, ...]) -> None:
     lib, home = library(name), HOMES[name]
-    native = _arrays.empty(shape, dtype, home)
+    native = _interchange.empty(shape, dtype, home)
     native[...] = 3
     result = give_back(native, dtype, home)
     assert isinstance(result, lib.type)
@@ -186,7 +188,7 @@ def test_give_back_copies_nothing(name: str, dtype: str, shape: tuple[int, ...])
 def test_give_back_rounds_to_sixteen_bits(name: str, dtype: str) -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
     lib, home = library(name), HOMES[name]
-    native = _arrays.empty((3,), "float32", home)
+    native = _interchange.empty((3,), "float32", home)
     native[:] = [1.0, 1 / 3, -65000.0]
     result = give_back(native, dtype, home)
     assert isinstance(result, lib.type)
@@ -197,12 +199,12 @@ def test_give_back_rounds_to_sixteen_bits(name: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("size", range(1, 9))
 def test_empty_for_jax_lies_where_jax_can_use_it(size: int) -> None:
-    assert _arrays.empty((size, 3), "complex64", HOMES["jax"]).ctypes.data % 64 == 0
+    assert _interchange.empty((size, 3), "complex64", HOMES["jax"]).ctypes.data % 64 == 0
 
 
 def test_empty_is_contiguous_and_of_the_shape() -> None:
     for home in HOMES.values():
-        array = _arrays.empty((2, 3), "float32", home)
+        array = _interchange.empty((2, 3), "float32", home)
         assert (array.shape, array.dtype.name, array.flags.c_contiguous) == ((2, 3), "float32", True)
 
 
@@ -225,7 +227,7 @@ def test_default_float_follows_the_library(torch: Any, jax: Any) -> None:
 
 def test_from_host_is_the_same_array_on_the_host() -> None:
     x = np.arange(3.0)
-    assert _arrays.from_host(x, HOMES["torch"]) is x
+    assert _interchange.from_host(x, HOMES["torch"]) is x
 
 
 @pytest.mark.parametrize("name", ["numpy", "torch", "array_api_strict"])
@@ -299,25 +301,25 @@ def test_adopt_out_refuses_lazy_bits(torch: Any) -> None:
 
 def test_overlap() -> None:
     x = np.zeros(10)
-    assert _arrays.overlap(x, x[3:4])
-    assert not _arrays.overlap(x[:5], x[5:])
-    assert not _arrays.overlap(x[::2], x[1::2])
+    assert _interchange.overlap(x, x[3:4])
+    assert not _interchange.overlap(x[:5], x[5:])
+    assert not _interchange.overlap(x[::2], x[1::2])
 
 
 def test_memory_sees_through_lazy_bits_and_storage_types(torch: Any) -> None:
     z = torch.zeros(4, dtype=torch.complex64)
-    assert _arrays.memory(z.conj(), HOMES["torch"]).ctypes.data == z.data_ptr()
+    assert _interchange.memory(z.conj(), HOMES["torch"]).ctypes.data == z.data_ptr()
     b = torch.zeros(4, dtype=torch.bfloat16)
-    assert _arrays.memory(b, HOMES["torch"]).ctypes.data == b.data_ptr()
+    assert _interchange.memory(b, HOMES["torch"]).ctypes.data == b.data_ptr()
 
 
 def test_memory_of_jax_bfloat16(jax: Any) -> None:
     b = jax.numpy.zeros(4, "bfloat16")
-    assert _arrays.memory(b, HOMES["jax"]).nbytes == 8
+    assert _interchange.memory(b, HOMES["jax"]).nbytes == 8
 
 
 def test_on_device_is_nothing_on_the_host() -> None:
-    with _arrays.on_device(HOST) as context:
+    with _interchange.on_device(HOST) as context:
         assert context is None
 
 
@@ -327,7 +329,7 @@ def test_missing_cupy_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
     message = r'^backend for CUDA arrays needs CuPy; pip install "spectralops\[cuda13\]" \(or \[cuda12\]\)$'
     with pytest.raises(BackendUnavailableError, match=message):
-        _arrays.empty((3,), "float32", Home("torch", "cuda:0"))
+        _interchange.empty((3,), "float32", Home("torch", "cuda:0"))
 
 
 def planned(x: np.ndarray, compute: str) -> _arrays.Operand:
@@ -336,28 +338,28 @@ def planned(x: np.ndarray, compute: str) -> _arrays.Operand:
 
 def test_arrays_as_planned_are_ready() -> None:
     x = np.ones((3, 4), "float32")
-    assert _arrays.ready((planned(x, "float32"),), (x,), "float32")
-    assert _arrays.ready((planned(x, "float32"),), (x[:, ::-1],), "float32")
-    assert not _arrays.ready((planned(x, "float32"),), (x, x), "float32")
-    assert not _arrays.ready((planned(x, "float32"),), (x[1:],), "float32")
-    assert not _arrays.ready((planned(x, "float32"),), (x.astype("float64"),), "float32")
-    assert not _arrays.ready((planned(x, "float32"),), (x.astype(">f4"),), "float32")
-    assert not _arrays.ready((planned(x, "float32"),), (np.ma.MaskedArray(x),), "float32")
-    assert not _arrays.ready((planned(x, "float64"),), (x,), "float64")
-    assert not _arrays.ready((planned(x.astype("float16"), "float32"),), (x,), "float32")
-    assert not _arrays.ready((planned(x, "float32"),), (x,), "float16")
+    assert _interchange.ready((planned(x, "float32"),), (x,), "float32")
+    assert _interchange.ready((planned(x, "float32"),), (x[:, ::-1],), "float32")
+    assert not _interchange.ready((planned(x, "float32"),), (x, x), "float32")
+    assert not _interchange.ready((planned(x, "float32"),), (x[1:],), "float32")
+    assert not _interchange.ready((planned(x, "float32"),), (x.astype("float64"),), "float32")
+    assert not _interchange.ready((planned(x, "float32"),), (x.astype(">f4"),), "float32")
+    assert not _interchange.ready((planned(x, "float32"),), (np.ma.MaskedArray(x),), "float32")
+    assert not _interchange.ready((planned(x, "float64"),), (x,), "float64")
+    assert not _interchange.ready((planned(x.astype("float16"), "float32"),), (x,), "float32")
+    assert not _interchange.ready((planned(x, "float32"),), (x,), "float16")
     unaligned = np.frombuffer(b"\0" + x.tobytes(), "float32", offset=1).reshape(3, 4)
-    assert not _arrays.ready((planned(x, "float32"),), (unaligned,), "float32")
+    assert not _interchange.ready((planned(x, "float32"),), (unaligned,), "float32")
 
 
 def test_what_may_be_written_as_it_is() -> None:
     x, out = np.ones((3, 4), "float32"), np.empty((3, 4), "float32")
     locked = out.copy()
     locked.flags.writeable = False
-    assert _arrays.takes(out, (3, 4), "float32", (x,))
-    assert not _arrays.takes(x[:], (3, 4), "float32", (out, x))
-    assert not _arrays.takes(out, (4, 3), "float32", (x,))
-    assert not _arrays.takes(out, (3, 4), "float64", (x,))
-    assert not _arrays.takes(np.asfortranarray(out), (3, 4), "float32", (x,))
-    assert not _arrays.takes(locked, (3, 4), "float32", (x,))
-    assert not _arrays.takes(np.ma.MaskedArray(out), (3, 4), "float32", (x,))
+    assert _interchange.takes(out, (3, 4), "float32", (x,))
+    assert not _interchange.takes(x[:], (3, 4), "float32", (out, x))
+    assert not _interchange.takes(out, (4, 3), "float32", (x,))
+    assert not _interchange.takes(out, (3, 4), "float64", (x,))
+    assert not _interchange.takes(np.asfortranarray(out), (3, 4), "float32", (x,))
+    assert not _interchange.takes(locked, (3, 4), "float32", (x,))
+    assert not _interchange.takes(np.ma.MaskedArray(out), (3, 4), "float32", (x,))

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from libraries import library
 
-from spectralops import _arrays
-from spectralops._arrays import ArraySpec, Home, adopt, adopt_out, common_home, describe, give_back
+from spectralops import _arrays, _interchange
+from spectralops._arrays import ArraySpec, Home, common_home, describe
+from spectralops._interchange import adopt, adopt_out, give_back
 
 DTYPES = ("float16", "float32", "float64", "complex64", "complex128")
 
@@ -40,7 +41,7 @@ def test_adopt_copies_nothing_on_gpu(name: str, dtype: str, rng: np.random.Gener
 @pytest.mark.parametrize("dtype", [*DTYPES, "bfloat16"])
 def test_torch_gets_the_memory_back_on_gpu(dtype: str) -> None:
     torch = pytest.importorskip("torch")
-    native = _arrays.empty((3, 4), "float32" if dtype in ("float16", "bfloat16") else dtype, CUDA["torch"])
+    native = _interchange.empty((3, 4), "float32" if dtype in ("float16", "bfloat16") else dtype, CUDA["torch"])
     native[...] = 3
     result = give_back(native, dtype, CUDA["torch"])
     assert describe("op", "x", result) == (CUDA["torch"], ArraySpec((3, 4), dtype))
@@ -67,9 +68,9 @@ def test_out_rules_on_gpu(name: str) -> None:
     target = adopt_out("op", out, CUDA[name])
     target[1, 2] = 7
     assert lib.read(out).tolist() == [[0, 0, 0], [0, 0, 7]]
-    assert _arrays.overlap(target, _arrays.memory(out, CUDA[name]))
+    assert _interchange.overlap(target, _interchange.memory(out, CUDA[name]))
     other = lib.make(np.zeros((2, 3), np.float32))
-    assert not _arrays.overlap(target, _arrays.memory(other, CUDA[name]))
+    assert not _interchange.overlap(target, _interchange.memory(other, CUDA[name]))
 
 
 @GPU
@@ -97,7 +98,7 @@ def test_torch_stream_becomes_current() -> None:
     torch, cupy = pytest.importorskip("torch"), pytest.importorskip("cupy")
     stream = torch.cuda.Stream()
     before = cupy.cuda.get_current_stream().ptr
-    with torch.cuda.stream(stream), _arrays.on_device(CUDA["torch"]):
+    with torch.cuda.stream(stream), _interchange.on_device(CUDA["torch"]):
         assert cupy.cuda.get_current_stream().ptr == stream.cuda_stream
     assert cupy.cuda.get_current_stream().ptr == before
 

@@ -17,7 +17,7 @@ import pytest
 import spectralops
 from spectralops import __main__ as command_line
 from spectralops._cli import bench, cases, contest, demo, info, ocean, selftest, shock
-from spectralops._dispatch import SUPPORT
+from spectralops._support import SUPPORT
 
 ROOT = Path(__file__).parents[1]
 

@@ -10,8 +10,8 @@ from conformance import CASES, LAYOUTS, Variant, device_variants, host_variants
 from libraries import library
 from support import assert_close, tolerance
 
-from spectralops import UnsupportedError, _arrays, _dispatch
-from spectralops._dispatch import BACKENDS, SUPPORT
+from spectralops import UnsupportedError, _arrays, _dispatch, _interchange
+from spectralops._support import BACKENDS, SUPPORT
 
 HOST = host_variants()
 # The plain backend beside each tuned one.
@@ -23,14 +23,14 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.fixture(autouse=True)
 def poison(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every allocation starts as NaN, so that an element which nobody writes shows."""
-    allocate = _arrays.empty
+    allocate = _interchange.empty
 
     def poisoned(shape, dtype, home):
         array = allocate(shape, dtype, home)
         array.fill(np.nan if array.dtype.kind in "fc" else -1)  # as bits of bfloat16 a NaN
         return array
 
-    monkeypatch.setattr(_arrays, "empty", poisoned)
+    monkeypatch.setattr(_interchange, "empty", poisoned)
 
 
 def chosen_backend(variant: Variant, inputs: dict) -> str:

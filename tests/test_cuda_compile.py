@@ -21,7 +21,7 @@ from spectralops import UnsupportedError
 from spectralops._cuda import channels, module
 from spectralops._cuda.geometry import SHARED_BYTES
 from spectralops._cuda.launch import Kernel
-from spectralops._dispatch import STEPS, SUPPORT
+from spectralops._support import STEPS, SUPPORT
 
 pytestmark = [
     pytest.mark.skipif(not nvrtc.available(), reason="NVRTC is not installed: pip install nvidia-cuda-nvrtc"),

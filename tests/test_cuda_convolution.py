@@ -16,7 +16,7 @@ from support import EPS, assert_close
 from test_conformance import poison, run  # noqa: F401, the fixture poisons what the cases allocate
 
 import spectralops as so
-from spectralops import UnsupportedError, _dispatch
+from spectralops import UnsupportedError, _support
 from spectralops._arrays import ArraySpec
 from spectralops._cuda import convolution, convolution_direct, convolution_problem, convolution_tiles, launch
 from spectralops._cuda.convolution_direct import family
@@ -290,7 +290,7 @@ VARIANTS = [
     Variant(case, BACKEND, dtype)
     for name, dtype in SELECTED
     for case in CASES
-    if case.name == name and case.op in _dispatch.CONVOLUTION
+    if case.name == name and case.op in _support.CONVOLUTION
 ]
 
 

@@ -12,7 +12,7 @@ from test_conformance import poison, run  # noqa: F401, the fixture poisons what
 
 from spectralops._cuda import module
 from spectralops._cuda.launch import Kernel
-from spectralops._dispatch import BACKENDS, STEPS, SUPPORT
+from spectralops._support import BACKENDS, STEPS, SUPPORT
 
 pytestmark = [
     pytest.mark.skipif(not available(), reason="no g++"),

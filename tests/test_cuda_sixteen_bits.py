@@ -14,7 +14,7 @@ from cuda_on_host import BACKEND, HostRunner, Recorder, backend
 from support import random_array
 
 import spectralops as so
-from spectralops import UnsupportedError, _dispatch
+from spectralops import UnsupportedError, _dispatch, _support
 from spectralops._arrays import ArraySpec
 from spectralops._cuda import geometry, module, spectral_filter_layout, spectral_filter_program, stages
 from spectralops._cuda.launch import Kernel
@@ -233,7 +233,7 @@ def test_the_kernels_and_the_dispatcher_agree_on_what_is_stored() -> None:
     count = 0
     with backend(Recorder()):
         for case in CASES:
-            row = _dispatch.SUPPORT.get((case.op, BACKEND))
+            row = _support.SUPPORT.get((case.op, BACKEND))
             if row is None or not row.stored or "float32" not in case.dtypes:
                 continue
             variant, plans = Variant(case, BACKEND, "float16"), []
@@ -243,9 +243,9 @@ def test_the_kernels_and_the_dispatcher_agree_on_what_is_stored() -> None:
                 except UnsupportedError:
                     continue
             for plan in plans:
-                dtypes, kind = _dispatch.passed(plan)
+                dtypes, kind = _support.passed(plan)
                 count += 1
-                if row.stored == _dispatch.EACH:
+                if row.stored == _support.EACH:
                     names = {k: stages.in_memory(plan, k) for k, dtype in enumerate(dtypes) if dtype != "bool"}
                     assert all((name == "float16_t") == (dtypes[k] == "float16") for k, name in names.items())
                     assert dtypes[0] == kind

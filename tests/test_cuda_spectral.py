@@ -13,7 +13,7 @@ from cuda_on_host import BACKEND, HostRunner, backend
 from test_conformance import poison, run  # noqa: F401, the fixture poisons what the cases allocate
 
 import spectralops as so
-from spectralops import _dispatch, transfer
+from spectralops import _support, transfer
 from spectralops._arrays import ArraySpec
 from spectralops._cuda import geometry, pruned, spectral_filter, spectral_filter_layout, spectral_filter_program
 
@@ -45,7 +45,7 @@ VARIANTS = [
     for name, dtype in SELECTED
     for case in CASES
     if case.name == name
-    and (case.op, "cuda") in _dispatch.SUPPORT
+    and (case.op, "cuda") in _support.SUPPORT
     and case.op.startswith("spectral")
     and (case.op != "spectral_conv_weight_gradient" or name in GRADIENTS)
 ]

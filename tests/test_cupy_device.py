@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import spectralops as so
-from spectralops import _arrays, _device, _dispatch
+from spectralops import _arrays, _device, _dispatch, _interchange, _ways
 
 
 class Array(np.ndarray):
@@ -56,9 +56,9 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setitem(sys.modules, "cupy", fake)
     monkeypatch.setitem(_arrays._library_of_type, Array, "cupy")
     monkeypatch.setitem(_arrays.native_devices, Array, "cuda")
-    _dispatch._ways.clear()
+    _ways.kept.clear()
     yield fake
-    _dispatch._ways.clear()
+    _ways.kept.clear()
 
 
 def prepared(program: Program, space_bytes: int = 0) -> Any:
@@ -184,18 +184,18 @@ def test_arrays_that_are_not_aligned_are_copied(cupy: Any, monkeypatch: pytest.M
     x = at(2, (3, 4))
     x[...] = np.arange(12).reshape(3, 4)
     for given in (x, x.T, x[:, ::2]):
-        native = _arrays.adopt(given, "float32", home)
+        native = _interchange.adopt(given, "float32", home)
         assert native.ctypes.data % 4 == 0
         assert np.array_equal(native, given)
         _device.store(native + 1, given)
         assert np.array_equal(given, native + 1)
-    assert not _arrays.behaves(x)
+    assert not _interchange.behaves(x)
     records = np.zeros(4, "u1,f4")["f1"].view(Array)
     assert not _device.is_aligned(records)
     good = at(4, (3, 4))
-    assert _arrays.behaves(good)
+    assert _interchange.behaves(good)
     assert _device.aligned(good) is good
-    assert _arrays.adopt(at(8, (4,), np.complex128), "complex128", home).ctypes.data % 16 == 0
+    assert _interchange.adopt(at(8, (4,), np.complex128), "complex128", home).ctypes.data % 16 == 0
     result = at(0, (3, 4), np.float64)
     result[...] = 2.5
     _device.store(result, x)

@@ -10,7 +10,7 @@ import pytest
 from libraries import library
 
 import spectralops as so
-from spectralops import MismatchError, StabilityError, _dispatch, debug, debugging
+from spectralops import MismatchError, StabilityError, _support, debug, debugging
 
 WAVE = np.sin(2 * np.pi * np.arange(32) / 32)
 diffuse = functools.partial(so.diffusion_step, dx=0.5, dt=0.1, nu=0.25)
@@ -20,7 +20,7 @@ burgers = functools.partial(so.diffuse_convect_step, dx=0.5, nu=0.25)
 @pytest.fixture
 def plant(monkeypatch):
     """Replaces the executors of all backends but the reference by ones whose result is spoilt."""
-    original = _dispatch.executor
+    original = _support.executor
 
     def install(spoil, op=None):
         def executor(name, backend):
@@ -34,7 +34,7 @@ def plant(monkeypatch):
 
             return wrong
 
-        monkeypatch.setattr(_dispatch, "executor", executor)
+        monkeypatch.setattr(_support, "executor", executor)
 
     return install
 

@@ -15,12 +15,13 @@ from fakes import install, plan_for, spec_plan
 from libraries import library
 
 import spectralops as so
-from spectralops import _arrays, _dispatch
+from spectralops import _arrays, _interchange, _sixteen_bits, _support
 from spectralops._arrays import Home
-from spectralops._dispatch import execute, observe, select
+from spectralops._dispatch import execute, observe
 from spectralops._plans import step_arguments
-from spectralops._plans.looks import Looks
+from spectralops._plans.looks import Known, Looks
 from spectralops._recent import Recent
+from spectralops._support import select
 from spectralops.errors import UnsupportedError
 
 LIBRARIES = ("numpy", "torch", "jax", "array_api_strict")
@@ -38,9 +39,9 @@ def test_select_takes_the_first_that_supports_it() -> None:
 
 
 def test_select_passes_over_backends_that_lack_the_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = _dispatch.SUPPORT["fake", "cpu"]
-    monkeypatch.setitem(_dispatch.SUPPORT, ("fake", "cpu"), _dispatch.Support(row.module, ("float64",)))
-    monkeypatch.setitem(_dispatch.SUPPORT, ("fake", "numpy"), row)
+    row = _support.SUPPORT["fake", "cpu"]
+    monkeypatch.setitem(_support.SUPPORT, ("fake", "cpu"), _support.Support(row.module, ("float64",)))
+    monkeypatch.setitem(_support.SUPPORT, ("fake", "numpy"), row)
     assert select("fake", "float32", "cpu", None) == "numpy"
     assert select("fake", "float64", "cpu", None) == "cpu"
 
@@ -64,11 +65,11 @@ def test_select_refuses_an_unsupported_dtype(monkeypatch: pytest.MonkeyPatch) ->
     message = r"^fake: dtype is int8, but must be one that cpu arrays supports; it runs on no backend$"
     with pytest.raises(UnsupportedError, match=message):
         select("fake", "int8", "cpu", None)
-    monkeypatch.delitem(_dispatch.SUPPORT, ("fake", "cpu"))
+    monkeypatch.delitem(_support.SUPPORT, ("fake", "cpu"))
     message = r"^fake: dtype is float32, but must be one that backend 'cpu' supports; it runs on 'cupy'$"
     with pytest.raises(UnsupportedError, match=message):
         select("fake", "float32", "cpu", "cpu")
-    monkeypatch.setitem(_dispatch.SUPPORT, ("fake", "reference"), _dispatch.SUPPORT["fake", "cupy"])
+    monkeypatch.setitem(_support.SUPPORT, ("fake", "reference"), _support.SUPPORT["fake", "cupy"])
     message = r"^fake: dtype is float32, but must be one that backend 'numpy' supports; it runs on 'cupy', 'reference'$"
     with pytest.raises(UnsupportedError, match=message):
         select("fake", "float32", "cpu", "numpy")
@@ -77,7 +78,7 @@ def test_select_refuses_an_unsupported_dtype(monkeypatch: pytest.MonkeyPatch) ->
 def test_executor_is_loaded_by_name() -> None:
     from fakes import double
 
-    assert _dispatch.executor("fake", "cpu") is double
+    assert _support.executor("fake", "cpu") is double
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
@@ -105,8 +106,8 @@ def test_nothing_is_copied_on_the_way(name: str, monkeypatch: pytest.MonkeyPatch
     x = library(name).make(np.arange(1000.0))
     result = execute(plan_for(x), (x,))
     home = Home(name, "cpu")
-    assert seen["x"] == _arrays.memory(x, home).ctypes.data
-    assert seen["out"] == _arrays.memory(result, home).ctypes.data
+    assert seen["x"] == _interchange.memory(x, home).ctypes.data
+    assert seen["out"] == _interchange.memory(result, home).ctypes.data
 
 
 @pytest.mark.parametrize("name", ["numpy", "torch", "jax"])
@@ -121,7 +122,7 @@ def test_sixteen_bits_are_computed_in_float32(name: str, dtype: str, monkeypatch
 
     install(monkeypatch, spy)
     lib = library(name)
-    values = np.array([0.1, 1.0, 3.0]).astype(_arrays._numpy_dtype(dtype))
+    values = np.array([0.1, 1.0, 3.0]).astype(_sixteen_bits.numpy_dtype(dtype))
     x = lib.make(values)
     result = execute(plan_for(x), (x,))
     assert seen == [("float32", "float32")]
@@ -134,7 +135,7 @@ def test_sixteen_bits_are_computed_in_float32(name: str, dtype: str, monkeypatch
 def test_sixteen_bit_out_is_rounded_into(name: str, dtype: str) -> None:
     pytest.importorskip("ml_dtypes")
     lib = library(name)
-    values = np.array([0.1, 1.0, 3.0]).astype(_arrays._numpy_dtype(dtype))
+    values = np.array([0.1, 1.0, 3.0]).astype(_sixteen_bits.numpy_dtype(dtype))
     x, out = lib.make(values), lib.make(np.zeros_like(values))
     assert execute(plan_for(x), (x,), out=out) is out
     assert np.array_equal(lib.read(out).astype(np.float32), 2 * values.astype(np.float32))
@@ -250,7 +251,7 @@ def test_out_is_filled_and_returned(name: str, monkeypatch: pytest.MonkeyPatch) 
     def refuse(*arguments: object) -> None:
         raise AssertionError("a contiguous out needs no other array")
 
-    monkeypatch.setattr(_arrays, "empty", refuse)
+    monkeypatch.setattr(_interchange, "empty", refuse)
     assert execute(plan_for(x), (x,), out=out) is out
     assert lib.read(out).tolist() == [[0, 2, 4], [6, 8, 10]]
 
@@ -546,7 +547,7 @@ NEVER: tuple[Any, ...] = (
 
 
 def test_each_look_has_a_plan_of_its_own() -> None:
-    looks = Looks(_dispatch.Known)
+    looks = Looks(Known)
     given = [each for group in ALIKE.values() for each in group]
     found = [looks.find(X, (each, 0))[0] for each in given]
     assert len(set(map(id, found))) == len(given)

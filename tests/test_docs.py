@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import spectralops
-from spectralops._dispatch import BACKENDS, SUPPORT
+from spectralops._support import BACKENDS, SUPPORT
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import spectralops as so
-from spectralops import StabilityError, _dispatch, explain
+from spectralops import StabilityError, _support, explain
 from spectralops.debugging import _size
 
 WAVE = np.sin(2 * np.pi * np.arange(32) / 32)
@@ -49,7 +49,7 @@ def test_explain_separates_what_is_not_in_a_row():
 
 
 def test_explain_a_plan_does_not_run_it(monkeypatch):
-    monkeypatch.setattr(_dispatch, "executor", None)
+    monkeypatch.setattr(_support, "executor", None)
     plan = so.plan_diffusion_step((8,), "float64", 0.5, 0.1, 0.25)
     explanation = explain(plan)
     assert explanation.calls[0].plan is plan

@@ -17,13 +17,15 @@ import conformance
 import pytest
 
 import spectralops
-from spectralops._dispatch import SUPPORT
+from spectralops._support import SUPPORT
 
 ROOT = Path(spectralops.__file__).parent
 OPERATORS = sorted({op for op, _ in SUPPORT})
 
 # What a module may import of the package at run time; a folder stands for all its modules.
-CORE = {"_arrays", "_checks", "_compiler", "_dispatch", "errors"}
+CORE = {
+    "_arrays", "_checks", "_compiler", "_dispatch", "_interchange", "_sixteen_bits", "_support", "_ways", "errors"
+}  # fmt: skip
 MAY_IMPORT = {
     "errors": set(),
     "_compiler": set(),
@@ -31,16 +33,20 @@ MAY_IMPORT = {
     "_recent": set(),
     "_threads": set(),
     "_device": {"errors"},
-    "_arrays": {"_device", "errors"},
-    "_checks": {"_arrays", "errors"},
-    "_dispatch": {"_arrays", "_checks", "_recent", "_threads", "errors"},
+    "_sixteen_bits": set(),
+    "_arrays": {"_sixteen_bits"},
+    "_interchange": {"_arrays", "_device", "_sixteen_bits"},
+    "_checks": {"_arrays", "_sixteen_bits"},
+    "_support": {"_arrays", "_checks", "_sixteen_bits", "errors"},
+    "_ways": {"_arrays", "_interchange", "_recent", "_support"},
+    "_dispatch": {"_arrays", "_checks", "_interchange", "_sixteen_bits", "_support", "_threads", "_ways", "errors"},
     "boundary": {"_arrays", "_checks", "errors"},
     "_plans": CORE | {"_plans", "boundary"},
     "_reference": {"_reference", "errors"},
     "_plain": {"_plain", "errors"},
     "_cpu": {"_cpu", "_compiler", "_recent", "_remap", "errors"},
     "_cuda": {"_cuda", "_recent", "errors"},
-    "fft": {"fft", "_arrays", "_checks", "_threads", "errors"},
+    "fft": {"fft", "_arrays", "_checks", "_interchange", "_threads", "errors"},
 }
 PUBLIC = CORE | {"_plans", "boundary"}
 # Faces stand above the operators and may use every public module.

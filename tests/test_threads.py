@@ -11,7 +11,7 @@ from fakes import install, spec_plan
 
 import spectralops as so
 import spectralops.fft
-from spectralops import _dispatch, _threads
+from spectralops import _dispatch, _support, _threads
 from spectralops._arrays import ArraySpec
 from spectralops._cpu.vector import transforms
 
@@ -90,7 +90,7 @@ def test_large_work_takes_what_is_allowed(name: str) -> None:
 
 
 def test_every_operator_is_here() -> None:
-    assert {name.split()[0] for name in PLANS} == {op for op, backend in _dispatch.SUPPORT if backend == "cpu"}
+    assert {name.split()[0] for name in PLANS} == {op for op, backend in _support.SUPPORT if backend == "cpu"}
 
 
 def test_more_work_takes_more_threads() -> None:

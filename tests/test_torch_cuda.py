@@ -16,7 +16,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import spectralops as so  # noqa: E402
-from spectralops import _arrays  # noqa: E402
+from spectralops import _interchange  # noqa: E402
 from spectralops import torch as st  # noqa: E402
 from spectralops.errors import UnsupportedError  # noqa: E402
 
@@ -78,8 +78,8 @@ def close(a: Any, b: Any, tolerance: float = 2e-5) -> None:
 @pytest.fixture
 def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Results start as NaN, so that an element which nobody writes shows."""
-    allocate = _arrays.own_result
-    monkeypatch.setattr(_arrays, "own_result", lambda *arguments: allocate(*arguments).fill_(float("nan")))
+    allocate = _interchange.own_result
+    monkeypatch.setattr(_interchange, "own_result", lambda *arguments: allocate(*arguments).fill_(float("nan")))
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 
 import spectralops as so  # noqa: E402
 import spectralops.spectral  # noqa: E402
-from spectralops import _arrays, _device, _dispatch  # noqa: E402
+from spectralops import _arrays, _device, _dispatch, _interchange, _sixteen_bits, _support, _ways  # noqa: E402
 from spectralops import torch as st  # noqa: E402
 from spectralops._plain import spectral as plain  # noqa: E402
 from spectralops.errors import UnsupportedError  # noqa: E402
@@ -161,12 +161,14 @@ def test_torch_runs_kernels_in_its_own_memory(cupy: Any, backend: str, monkeypat
     import fakes
 
     fakes.install(monkeypatch)
-    monkeypatch.setitem(_dispatch.SUPPORT, ("fake", backend), _dispatch.SUPPORT["fake", "cupy"])
+    monkeypatch.setitem(_support.SUPPORT, ("fake", backend), _support.SUPPORT["fake", "cupy"])
     x = torch.arange(3.0)
     plan, home = fakes.spec_plan((3,), "float32", backend=backend), _arrays.Home("torch", "cuda:0")
-    monkeypatch.setattr(_arrays, "own_memory", lambda tensor, dtype=None: tensor.numpy())
-    monkeypatch.setattr(_arrays, "own_result", lambda shape, dtype: torch.empty(shape, dtype=getattr(torch, dtype)))
-    monkeypatch.setattr(_dispatch, "executor", lambda op, backend: fakes.double)
+    monkeypatch.setattr(_interchange, "own_memory", lambda tensor, dtype=None: tensor.numpy())
+    monkeypatch.setattr(
+        _interchange, "own_result", lambda shape, dtype: torch.empty(shape, dtype=getattr(torch, dtype))
+    )
+    monkeypatch.setattr(_support, "executor", lambda op, backend: fakes.double)
     seen: list[Any] = []
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     with _dispatch.observe(lambda plan, arrays, result: seen.append((arrays[0].sum(), result.sum()))):
@@ -183,9 +185,9 @@ def test_torch_runs_kernels_in_its_own_memory(cupy: Any, backend: str, monkeypat
 
 
 def test_torch_rounds_results_that_are_stored_in_16_bits() -> None:
-    assert _arrays.rounded(torch.tensor([1.0]), "bfloat16").dtype is torch.bfloat16
+    assert _sixteen_bits.rounded(torch.tensor([1.0]), "bfloat16").dtype is torch.bfloat16
     x = torch.tensor([1.0])
-    assert _arrays.rounded(x, "float32") is x
+    assert _sixteen_bits.rounded(x, "float32") is x
 
 
 def test_torch_steps_pass_their_arrays_in_the_order_of_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -407,7 +409,7 @@ def test_torch_calls_plans_by_address(device: Any, monkeypatch: pytest.MonkeyPat
 
     program, made = Program(), []
     monkeypatch.setattr(by_address, "prepared", lambda plan: made.append(plan) or prepared(program))
-    _dispatch._ways.clear()
+    _ways.kept.clear()
     plan, x = so.plan_diffusion_step((4, 8), "float32", 1.0, 0.1, 1.0, device="cuda"), torch.zeros(4, 8)
     home = _arrays.Home("torch", "cuda:0")
     for _ in range(2):
@@ -417,14 +419,14 @@ def test_torch_calls_plans_by_address(device: Any, monkeypatch: pytest.MonkeyPat
     assert _dispatch.run(plan, (x[:, ::2],), home) == "looked at"
     with _dispatch.observe(lambda *_: None):
         assert _dispatch.run(plan, (x,), home) == "looked at"
-    monkeypatch.setattr(_dispatch._ways, "most", 1)
+    monkeypatch.setattr(_ways.kept, "most", 1)
     for dt in (0.2, 0.25):
         _dispatch.run(so.plan_diffusion_step((4, 8), "float32", 1.0, dt, 1.0, device="cuda"), (x,), home)
-    assert len(_dispatch._ways) == 1
+    assert len(_ways.kept) == 1
     nu = _arrays.ArraySpec((4, 1, 1), "float32")  # which is cast first
     plan = so.plan_diffusion_step((4, 3, 8), "float32", 1.0, 0.1, nu, device="cuda")
     assert _dispatch.run(plan, (x, x), home) == "looked at"
-    _dispatch._ways.clear()
+    _ways.kept.clear()
 
 
 FUNCTIONS = {
@@ -436,12 +438,12 @@ FUNCTIONS = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_of_the_caller_do_not_live_on(name: str) -> None:
     """They may hold anything, such as fields."""
-    _dispatch._ways.clear()
+    _ways.kept.clear()
     function = lambda k: np.exp(-k * k)  # noqa: E731
     alive = weakref.ref(function)
     plan = FUNCTIONS[name](function)
-    assert _dispatch._run_by_address(plan, (torch.zeros(8),), _arrays.Home("torch", "cuda:0"), None) is None
-    assert not _dispatch._ways
+    assert _ways.run(plan, (torch.zeros(8),), _arrays.Home("torch", "cuda:0"), None) is None
+    assert not _ways.kept
     del plan, function
     gc.collect()
     assert alive() is None

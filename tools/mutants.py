@@ -33,6 +33,7 @@ PACKAGE = ROOT / "spectralops"
 LEFT_OUT = (
     *("_cli", "__main__.py", "__init__.py", "errors.py", "_reference"),
     *("_arrays.py", "_checks.py", "_compiler.py", "_dispatch.py"),
+    *("_interchange.py", "_sixteen_bits.py", "_support.py", "_ways.py"),
 )
 # Keywords that allow or check something and change no result.
 PERMISSIONS = ("strict", "overwrite_x")

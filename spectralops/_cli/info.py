@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import spectralops
-from spectralops._dispatch import BACKENDS, SUPPORT
+from spectralops._support import BACKENDS, SUPPORT
 
 
 @dataclass(frozen=True, slots=True)

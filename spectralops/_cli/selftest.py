@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 import spectralops as so
-from spectralops._checks import COMPLEXES, HALVES, compute_dtype
+from spectralops._checks import COMPLEXES, compute_dtype
 from spectralops._cli.contest import relative_error
-from spectralops._dispatch import BACKENDS, SUPPORT
+from spectralops._sixteen_bits import HALVES
+from spectralops._support import BACKENDS, SUPPORT
 
 __all__ = ["CHECKS", "Check", "run"]
 

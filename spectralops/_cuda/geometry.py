@@ -164,7 +164,7 @@ BYTES = {"float16_t": 2, "bfloat16_t": 2, "float": 4, "double": 8}
 
 
 def stored_as(plan: Any, fields: int = 1) -> str:
-    """The C++ type of a plan's first arrays in memory, as `_dispatch.passed` hands them to who takes 16 bits."""
+    """The C++ type of a plan's first arrays in memory, as `_support.passed` hands them to who takes 16 bits."""
     first = plan.operands[0].spec.dtype
     same = all((each.spec.dtype, each.compute) == (first, "float32") for each in plan.operands[:fields])
     stored = same and (plan.out_dtype == first or fields == len(plan.operands))

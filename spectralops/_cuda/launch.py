@@ -97,7 +97,7 @@ class Runner(Protocol):
 
 
 class _CudaRunner:
-    """Launches through CuPy on its current device and stream, which `_arrays.on_device` has made the caller's."""
+    """Launches through CuPy on its current device and stream, which `_interchange.on_device` has made the caller's."""
 
     def device(self) -> Device:
         import cupy

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from spectralops import _checks, _dispatch
+from spectralops import _checks, _dispatch, _support
 from spectralops._arrays import ArraySpec, Operand
 from spectralops._plans import transform
 from spectralops._plans.conv2d_cost import Channels
@@ -190,7 +190,7 @@ class Conv2dPlan:
             y, weight.spec, None, self.out_dtype, (1, 1), self.dilation, padding, "zeros", self.groups, None,
             self, self.requested, self.backend, *surroundings(OP, "", self.backend),
         )  # fmt: skip
-        return _dispatch.settled(plan, None)
+        return _support.settled(plan, None)
 
     def explain(self) -> str:
         """What runs, in words."""
@@ -264,7 +264,7 @@ def _checked(
     dtypes = {"x": x.dtype, "weight": weight.dtype} | ({"bias": bias.dtype} if bias else {})
     out_dtype = result_dtype(OP, dtypes, default)
     _check_epilogue(epilogue, weight.shape[0], out_dtype)
-    chosen = _dispatch.select(OP, out_dtype, transform.device_kind(OP, device), backend)
+    chosen = _support.select(OP, out_dtype, transform.device_kind(OP, device), backend)
     plan = _build(
         x,
         weight,
@@ -282,7 +282,7 @@ def _checked(
         rates,
         shared,
     )
-    return _dispatch.settled(plan, backend)
+    return _support.settled(plan, backend)
 
 
 def sizes(name: str, value: Any, count: int) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from spectralops import _arrays, _checks, _dispatch
+from spectralops import _arrays, _checks, _support
 from spectralops._arrays import Operand
 from spectralops._compiler import unavailable
 from spectralops._plans.convolution_cost import Cost
@@ -61,8 +61,8 @@ def around(op: str, x: Any, backend: str | None) -> tuple[Rates | None, int] | N
 
 def device_shared(op: str, backend: str | None) -> int:
     """Shared memory that a block has for tiles where a device's kernels may run; 0 elsewhere."""
-    own = _dispatch.SUPPORT.get((op, "cuda"))
-    if own is None or not isinstance(backend, str) or _dispatch.SUPPORT.get((op, backend)) != own:
+    own = _support.SUPPORT.get((op, "cuda"))
+    if own is None or not isinstance(backend, str) or _support.SUPPORT.get((op, backend)) != own:
         return 0
     found: int = _shared()()
     return found
@@ -70,7 +70,7 @@ def device_shared(op: str, backend: str | None) -> int:
 
 @lru_cache(maxsize=1)
 def _shared() -> Callable[[], int]:
-    found: Callable[[], int] = importlib.import_module(_dispatch.SUPPORT["convolve", "cuda"].module).shared_bytes
+    found: Callable[[], int] = importlib.import_module(_support.SUPPORT["convolve", "cuda"].module).shared_bytes
     return found
 
 
@@ -86,7 +86,7 @@ def offered(device: tuple[Cost, ...], plain: tuple[Cost, ...], method: str) -> t
 
 @lru_cache(maxsize=1)
 def _ratios() -> Callable[[], tuple[float, ...]]:
-    found: Callable[[], tuple[float, ...]] = importlib.import_module(_dispatch.SUPPORT["convolve", "cpu"].module).ratios
+    found: Callable[[], tuple[float, ...]] = importlib.import_module(_support.SUPPORT["convolve", "cpu"].module).ratios
     return found
 
 
@@ -120,7 +120,7 @@ def bytes_moved(operands: tuple[Operand, ...], out_shape: tuple[int, ...], out_d
     return read + _checks.nbytes(out_shape, out_dtype)
 
 
-class Convolution(_dispatch.Plan, Protocol):
+class Convolution(_support.Plan, Protocol):
     """What both kinds of plans tell of their algorithm."""
 
     @property
@@ -143,10 +143,10 @@ def explain_method(plan: Convolution) -> str:
     if "cudnn" in dict(plan.seconds):
         model += " (cudnn: where spectralops.torch is called and it is quicker)"
     if cost.engine == "cuda":
-        how = _dispatch.algorithm(plan)
+        how = _support.algorithm(plan)
         meaning = MEANING if cost.packed else DEVICE_MEANING
         return f"method: {method}{size}, {why}: {meaning[method]}\nruns: {how}\ncost model: {model}"
     by = f", by {ENGINES[cost.engine]}" if backend == "cpu" else ""
-    reason = _dispatch.passed_over(plan)
+    reason = _support.passed_over(plan)
     none = f" (no kernels: {reason})" if reason else ""
     return f"method: {method}{size}, {why}{by}{none}: {MEANING[method]}\ncost model: {model}"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from spectralops import _checks, _dispatch
+from spectralops import _checks, _dispatch, _support
 from spectralops._arrays import ArraySpec, Operand
 from spectralops._plans import transform
 from spectralops._plans.convolution import (
@@ -181,7 +181,7 @@ class ConvolvePlan:
             y, kernel.spec, self.out_dtype, self.axes, self.kernel_axes, self.mode, self.boundary, self.fillvalue,
             start, outputs, not self.flipped, self.requested, self.backend, *surroundings(OP, "", self.backend),
         )  # fmt: skip
-        return _dispatch.settled(plan, None)
+        return _support.settled(plan, None)
 
     def explain(self) -> str:
         """What runs, in words."""
@@ -253,7 +253,7 @@ def _checked(
     )
     if mode == "valid":  # never reaches beyond the ends
         boundary, fillvalue = "fill", 0.0
-    chosen = _dispatch.select(OP, out_dtype, transform.device_kind(OP, device), backend)
+    chosen = _support.select(OP, out_dtype, transform.device_kind(OP, device), backend)
     plan = _build(
         x,
         kernel,
@@ -271,7 +271,7 @@ def _checked(
         rates,
         shared,
     )
-    return _dispatch.settled(plan, backend)
+    return _support.settled(plan, backend)
 
 
 def _kernel_axes(x: ArraySpec, kernel: ArraySpec, axes: tuple[int, ...]) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from spectralops import _arrays, _checks, _compiler, _dispatch, boundary
+from spectralops import _arrays, _checks, _compiler, _dispatch, _support, boundary
 from spectralops._arrays import ArraySpec, Operand
 from spectralops._plans import fields, polynomial, transform
 from spectralops._plans.memo import memoised
@@ -230,7 +230,7 @@ class DiffusionFilterPlan:
         if self.has_mask:
             lines.append("  mask: faces to cells that are False are closed, their values kept")
         if self.backend == "cpu":
-            lines.append(f"  runs: {_dispatch.algorithm(self)}")
+            lines.append(f"  runs: {_support.algorithm(self)}")
         lines.append(
             f"  moves at least {self.bytes_moved} bytes, {self.flops} operations, {self.index_bits}-bit offsets"
         )
@@ -384,7 +384,7 @@ def _build(
     backend: str | None,
     device: str,
 ) -> DiffusionFilterPlan:
-    chosen = _dispatch.select(OP, out_dtype, device, backend)
+    chosen = _support.select(OP, out_dtype, device, backend)
     reason = _refusal(axes) if chosen == "cpu" else ""
     if reason and backend == "cpu":
         raise UnsupportedError(f"{OP}: backend is 'cpu', but must be 'numpy' for this filter: {reason}")

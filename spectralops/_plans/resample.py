@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from spectralops import _checks, _dispatch
+from spectralops import _checks, _dispatch, _support
 from spectralops._arrays import ArraySpec, Operand
 from spectralops._plans import transform
 from spectralops._plans.memo import memoised
@@ -217,7 +217,7 @@ def _build(
     compute = _checks.compute_dtype(out_dtype)
     return FourierResamplePlan(
         op=OP,
-        backend=_dispatch.select(OP, out_dtype, transform.device_kind(OP, device), backend),
+        backend=_support.select(OP, out_dtype, transform.device_kind(OP, device), backend),
         operands=(Operand("x", ArraySpec(shape, _checks.dtype(OP, dtype)), compute),),
         in_shape=shape,
         out_shape=tuple(written),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spectralops import _arrays, _checks, _dispatch
+from spectralops import _arrays, _checks, _dispatch, _support
 from spectralops._arrays import ArraySpec, Operand
 from spectralops._plans import transform
 from spectralops._plans.grid import Grid, Symbol, sampled
@@ -218,7 +218,7 @@ class SpectralFilterPlan:
             cast = [f"{a.spec.dtype} as {a.compute}" for a in arrays if a.spec.dtype != a.compute]
             shapes = ", ".join(str(a.spec.shape) for a in arrays)
             return f"array {shapes}" + (f", cast from {', '.join(cast)} at each call" if cast else "")
-        device = "" if _dispatch.BACKENDS[self.backend] == "cpu" else " and copied to the device at each call"
+        device = "" if _support.BACKENDS[self.backend] == "cpu" else " and copied to the device at each call"
         if isinstance(self.transfer, Transfer):
             kept = " there and on the device" if self.backend == "cuda" else device
             return f"{self.transfer!r}, sampled on the host and cached{kept}"
@@ -227,12 +227,12 @@ class SpectralFilterPlan:
 
     def _algorithm_words(self) -> str:
         if self.backend in ("cpu", "cuda"):
-            return _dispatch.algorithm(self)
+            return _support.algorithm(self)
         if self.backend == "reference":
             return "dense matrices of the discrete Fourier transform in float64"
         library = "scipy.fft" if self.backend == "numpy" else "cupyx.scipy.fft"
         words = f"{library} over the whole array: forward, product, inverse, one after the other"
-        reason = _dispatch.passed_over(self)
+        reason = _support.passed_over(self)
         return f"{words} (no kernels: {reason})" if reason else words
 
     def __call__(self, x: Any, *operands: Any, out: Any = None, workers: int | None = None) -> Any:
@@ -320,7 +320,7 @@ def _build(
     widths = tuple(_pad_width(w) for w in _checks.per_axis(OP, "pad_width", pad_width, len(axes)))
     _checks.choice(OP, "pad_mode", pad_mode, PAD_MODES)
     transform.check_lengths(OP, "x", shape, axes)
-    chosen = _dispatch.select(OP, out_dtype, transform.device_kind(OP, device), backend)
+    chosen = _support.select(OP, out_dtype, transform.device_kind(OP, device), backend)
     compute = _checks.compute_dtype(out_dtype)
     halved = not compute.startswith("complex")
     pad = tuple(_widths(shape[axis], width) for axis, width in zip(axes, widths, strict=True))
@@ -352,7 +352,7 @@ def _build(
     for j, (spec, name) in enumerate(zip(specs, names, strict=True)):
         _check_fits(f"{name} has", spec.shape, plan.spectrum_shape, axes, grid)
         _check_orientation(name, spec.shape, j, axes, len(shape))
-    return _dispatch.settled(plan, backend)
+    return _support.settled(plan, backend)
 
 
 def _widths(n: int, width: int | str) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spectralops import _checks, _dispatch
+from spectralops import _checks, _dispatch, _support
 from spectralops._arrays import ArraySpec, Operand
 from spectralops._plans import transform
 from spectralops._plans.memo import memoised
@@ -168,12 +168,12 @@ class SpectralConvPlan:
 
     def _algorithm_words(self) -> str:
         if self.backend in ("cpu", "cuda"):
-            return _dispatch.algorithm(self)
+            return _support.algorithm(self)
         if self.backend == "reference":
             return "dense matrices of the discrete Fourier transform in float64"
         library = "scipy.fft" if self.backend == "numpy" else "cupyx.scipy.fft"
         words = f"{library} over the whole array: forward, cut, einsum, pad, inverse, one after the other"
-        reason = _dispatch.passed_over(self)
+        reason = _support.passed_over(self)
         return f"{words} (no kernels: {reason})" if reason else words
 
     def __call__(self, x: Any, weight: Any, *, out: Any = None, workers: int | None = None) -> Any:
@@ -234,7 +234,7 @@ def _build(
             f"{OP}: x of shape {shape} has {channels} channels on axis {len(shape) - d - 1}, but must have "
             f"{weight.shape[0]} as weight of shape {weight.shape} has on axis 0"
         )
-    chosen = _dispatch.select(OP, out_dtype, transform.device_kind(OP, device), backend)
+    chosen = _support.select(OP, out_dtype, transform.device_kind(OP, device), backend)
     compute = _checks.compute_dtype(out_dtype)
     halved = not compute.startswith("complex")
     for j, (m, n, k) in enumerate(zip(modes, grid, target, strict=True)):
@@ -267,7 +267,7 @@ def _build(
         halved=halved,
         transposed=False,
     )
-    return _dispatch.settled(plan, backend)
+    return _support.settled(plan, backend)
 
 
 def _modes(spec: ArraySpec, depthwise: bool) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spectralops import _checks, _dispatch
+from spectralops import _checks, _dispatch, _support
 from spectralops._arrays import ArraySpec, Operand
 from spectralops._plans import transform
 from spectralops._plans.memo import memoised
@@ -160,12 +160,12 @@ class SpectralConvWeightGradientPlan:
 
     def _algorithm_words(self) -> str:
         if self.backend in ("cpu", "cuda"):
-            return _dispatch.algorithm(self)
+            return _support.algorithm(self)
         if self.backend == "reference":
             return "dense matrices of the discrete Fourier transform in float64"
         library = "scipy.fft" if self.backend == "numpy" else "cupyx.scipy.fft"
         words = f"{library} over the whole arrays: forward, cut, einsum, one after the other"
-        reason = _dispatch.passed_over(self)
+        reason = _support.passed_over(self)
         return f"{words} (no kernels: {reason})" if reason else words
 
     def __call__(self, x: Any, gradient: Any, *, out: Any = None, workers: int | None = None) -> Any:
@@ -227,7 +227,7 @@ def _build(
         raise TypeError(
             f"{OP}: gradient has dtype {gradient.dtype}, but must be {kind} as x of dtype {_checks.dtype(OP, dtype)}"
         )
-    chosen = _dispatch.select(OP, field, transform.device_kind(OP, device), backend)
+    chosen = _support.select(OP, field, transform.device_kind(OP, device), backend)
     compute = _checks.compute_dtype(field)
     halved = not compute.startswith("complex")
     for j, axis in enumerate(axes):
@@ -257,4 +257,4 @@ def _build(
         depthwise=depthwise,
         halved=halved,
     )
-    return _dispatch.settled(plan, backend)
+    return _support.settled(plan, backend)

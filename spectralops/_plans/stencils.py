@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from spectralops import _arrays, _checks, _dispatch, boundary
+from spectralops import _arrays, _checks, _dispatch, _support, boundary
 from spectralops._arrays import ArraySpec, Operand
 from spectralops._plans import fields, transform
 from spectralops._plans.memo import memoised
@@ -300,7 +300,7 @@ def _build(
     backend: str | None,
     device: str,
 ) -> StencilPlan:
-    chosen = _dispatch.select(op, out_dtype, device, backend)
+    chosen = _support.select(op, out_dtype, device, backend)
     if any(isinstance(side, boundary.Hold) for pair in conditions for side in pair):
         raise ValueError(
             f"{op}: bc is Hold(), but must say what lies beyond the face, since there is no step that could keep the "

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from spectralops import _arrays, _checks, _dispatch, boundary
+from spectralops import _arrays, _checks, _dispatch, _interchange, _support, boundary
 from spectralops._plans import schemes, stability, transform
 from spectralops._plans.geometry import geometry_of
-from spectralops._plans.looks import Looks
+from spectralops._plans.looks import Known, Looks, same
 from spectralops._plans.memo import memoised
 from spectralops._plans.step_setup import Setup
 from spectralops._plans.steps import StepPlan
@@ -113,7 +113,7 @@ class _Taken:
 
     def __init__(self) -> None:
         self.setup: Setup | None = None
-        self.plans: dict[tuple[Any, int], _dispatch.Known] = {}
+        self.plans: dict[tuple[Any, int], Known] = {}
 
     def plan(self, setup: Setup, arrays: Sequence[Any], dt: Any, steps: Any, on_unstable: Any) -> StepPlan:
         """The plan of so many steps, to be found again if it depends on the looks of the arrays alone."""
@@ -123,7 +123,7 @@ class _Taken:
         if type(dt) in NUMBERS and type(steps) is int and not by_value and not warned:
             if len(self.plans) >= KEPT:
                 self.plans.clear()
-            self.plans[dt, steps] = _dispatch.Known(plan)
+            self.plans[dt, steps] = Known(plan)
         return plan
 
 
@@ -158,7 +158,7 @@ def run(
     shared = Options(*options)
     setup, arrays = _arranged(op, spec.shape, spec.dtype, dx, terms, shared, home.kind, default)
     given = (u, *arrays)
-    if _dispatch.same(found, given):
+    if same(found, given):
         taken.setup = setup
     else:
         taken = _Taken()
@@ -277,7 +277,7 @@ def _setup(
     _checks.choice(op, "method", method, METHODS)
     shape = _checks.shape(op, shape)
     result = _checks.inexact_dtype(op, dtype, "u", default)
-    chosen = _dispatch.select(op, result, transform.device_kind(op, device), backend)
+    chosen = _support.select(op, result, transform.device_kind(op, device), backend)
     listed = _axes(op, axes, len(shape), dx, terms)
     order = sorted(range(len(listed)), key=listed.__getitem__)
     sorted_axes = tuple(listed[j] for j in order)
@@ -360,12 +360,12 @@ def _largest(setup: Setup, place: int, array: Any, mask: Any) -> float:
     home, _ = _arrays.describe(op, operand.name, array)
     if home.kind != "cpu":
         return 0.0
-    values = _arrays.adopt(array, operand.compute, home)
+    values = _interchange.adopt(array, operand.compute, home)
     where = None
     if _arrays.is_array(mask):
         home, _ = _arrays.describe(op, "mask", mask)
         if home.kind == "cpu":
-            where = np.broadcast_to(_arrays.adopt(mask, "bool", home), shape)
+            where = np.broadcast_to(_interchange.adopt(mask, "bool", home), shape)
             values = np.broadcast_to(values, shape)
     low, high = _extremes(values, where)
     if not (low >= 0.0 and high < math.inf):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from spectralops import _dispatch
+from spectralops import _support
 from spectralops._plans import spectral_steps, stability
 from spectralops._plans.geometry import Geometry
 from spectralops._plans.steps import StepPlan, build
@@ -86,10 +86,10 @@ class Setup:
         """The plan, for the plain backend where no kernel runs it and the caller did not ask for one."""
         method = spectral_steps.choose(self.geometry, self.terms, self.integrator, steps, self.method, self.backend)
         plan = build(self.geometry, self.terms, self.integrator, dt, steps, method, stable_dt)
-        reason = _dispatch.refusal(plan)
+        reason = _support.refusal(plan)
         if reason and method == "spectral" and self.method == "auto" and self.backend == "cpu":
             plan = build(self.geometry, self.terms, self.integrator, dt, steps, "stencil", stable_dt)
-            reason = _dispatch.refusal(plan)
+            reason = _support.refusal(plan)
         if not reason:
             return plan
         plain = PLAIN.get(plan.backend, "numpy")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spectralops import _arrays, _checks, _dispatch, boundary
+from spectralops import _arrays, _checks, _dispatch, _support, boundary
 from spectralops._plans import schemes, spectral_steps
 from spectralops._plans.geometry import Geometry, geometry_of
 from spectralops._plans.spectral_steps import SpectralAdvance
@@ -173,7 +173,7 @@ class StepPlan:
         lines.append(f"largest stable dt known while planning: {self.stable_dt:.6g}")
         lines += self._method_in_words()
         if self.backend in ("cpu", "cuda"):
-            lines.append(f"runs: {_dispatch.algorithm(self)}")
+            lines.append(f"runs: {_support.algorithm(self)}")
         lines.append(f"at least {self.bytes_moved} bytes moved, {self.flops} operations")
         return "\n".join(lines)
 

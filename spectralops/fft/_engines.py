@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.fft
 
-from spectralops import _arrays, _checks
+from spectralops import _arrays, _checks, _interchange
 from spectralops.fft import _arguments, _vectors
 from spectralops.fft._arguments import REAL_OUTPUT
 from spectralops.fft._trigonometric import trigonometric
@@ -164,13 +164,13 @@ def _cupyx(
 def _bridged(op: str, name: str, x: Any, home: _arrays.Home, spec: _arrays.ArraySpec, run: Callable[[Any], Any]) -> Any:
     """Run on the native array behind `x` and give the result back in the library, and the precision, of `x`."""
     compute, result_dtype = _arguments.transform_dtype(op, spec.dtype, _arrays.default_float(home), name)
-    with _arrays.on_device(home):
-        result = run(_arrays.adopt(x, compute, home))
+    with _interchange.on_device(home):
+        result = run(_interchange.adopt(x, compute, home))
         if home.library == "cupy":
             return result
         # DLPack carries no negative strides, and torch aborts the process over them (DLP02).
         xp: Any = np if home.kind == "cpu" else _module("cupy")
-        return _arrays.give_back(xp.ascontiguousarray(result, dtype=result_dtype), result_dtype, home)
+        return _interchange.give_back(xp.ascontiguousarray(result, dtype=result_dtype), result_dtype, home)
 
 
 def real_transform(
@@ -228,7 +228,7 @@ def shift(op: str, x: Any, axes: Any) -> Any:
     if library == "cupy":
         return getattr(_module("cupy").fft, op)(x, axes)
     home, spec = _arrays.describe(op, "x", x)
-    native = _arrays.adopt(x, spec.dtype, home)
+    native = _interchange.adopt(x, spec.dtype, home)
     xp: Any = np if home.kind == "cpu" else _module("cupy")
-    with _arrays.on_device(home):
-        return _arrays.give_back(xp.ascontiguousarray(getattr(xp.fft, op)(native, axes)), spec.dtype, home)
+    with _interchange.on_device(home):
+        return _interchange.give_back(xp.ascontiguousarray(getattr(xp.fft, op)(native, axes)), spec.dtype, home)

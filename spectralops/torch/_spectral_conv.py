@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from spectralops import _arrays, _checks, spectral, spectral_gradients
+from spectralops import _checks, _interchange, spectral, spectral_gradients
 from spectralops._arrays import ArraySpec, Home, dtype_name
 from spectralops._plans import transform
 from spectralops._plans.memo import memoised
@@ -39,9 +39,9 @@ class SpectralConvolution(Family):
             return None
         from spectralops._cpu import spectral_conv as engine  # which loads SciPy
 
-        y = _arrays.empty(plan.out_shape, plan.out_dtype, HOST)
+        y = _interchange.empty(plan.out_shape, plan.out_dtype, HOST)
         kept = engine.keeping(plan, *_adopted(plan, x, w), out=y, workers=1)
-        return None if kept is None else (_arrays.give_back(y, plan.out_dtype, HOST), torch.from_numpy(kept))
+        return None if kept is None else (_interchange.give_back(y, plan.out_dtype, HOST), torch.from_numpy(kept))
 
     def gradients(self, plan: SpectralConvPlan, kept: Tensor, x: Tensor, w: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         from spectralops._cpu import spectral_conv as engine
@@ -50,12 +50,12 @@ class SpectralConvolution(Family):
         product = spectral_gradients.plan_spectral_conv_weight_gradient(
             x.shape, dtype_name(x.dtype), spec_of(y), plan.modes, depthwise=plan.depthwise, axes=plan.axes
         )
-        first = _arrays.empty(plan.in_shape, plan.out_dtype, HOST)
-        second = _arrays.empty(product.out_shape, product.out_dtype, HOST)
+        first = _interchange.empty(plan.in_shape, plan.out_dtype, HOST)
+        second = _interchange.empty(product.out_shape, product.out_dtype, HOST)
         incoming, weight = _adopted(adjoint, y, w)
         engine.gradients(adjoint, product, kept.numpy(), weight, incoming, out=first, weight_out=second, workers=1)
-        of_weight = _arrays.give_back(second, product.out_dtype, HOST)
-        of_x = _arrays.give_back(first, plan.out_dtype, HOST)
+        of_weight = _interchange.give_back(second, product.out_dtype, HOST)
+        of_x = _interchange.give_back(first, plan.out_dtype, HOST)
         return of_x, of_weight if w.is_complex() else torch.view_as_real(of_weight)
 
     def weight(self, plan: SpectralConvPlan, x: Tensor, y: Tensor, w: ArraySpec) -> Tensor:
@@ -66,7 +66,7 @@ class SpectralConvolution(Family):
 
 
 def _adopted(plan: SpectralConvPlan, *tensors: Tensor) -> list[Any]:
-    return [_arrays.adopt(x, each.compute, HOST) for each, x in zip(plan.operands, tensors, strict=True)]
+    return [_interchange.adopt(x, each.compute, HOST) for each, x in zip(plan.operands, tensors, strict=True)]
 
 
 @planned

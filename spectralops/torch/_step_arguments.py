@@ -12,11 +12,11 @@ from torch import Tensor
 
 from spectralops import _checks, boundary, pde, steps
 from spectralops._arrays import Home, dtype_name
-from spectralops._plans.looks import KEYS, look
+from spectralops._plans.looks import KEYS, Known, look
 from spectralops._plans.step_arguments import Options, advection, prepare
 from spectralops._plans.steps import StepPlan
 from spectralops._plans.terms import Diffusion, Pointwise
-from spectralops.torch._tensors import Known, spec_of, transformed
+from spectralops.torch._tensors import spec_of, transformed
 
 __all__ = ["filled", "matters", "prepared", "straightly"]
 

@@ -9,11 +9,12 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from spectralops import _checks, _dispatch
+from spectralops import _checks
 from spectralops._arrays import ArraySpec, Home, dtype_name
+from spectralops._plans.looks import Known
 
 __all__ = [
-    "Known", "constant", "fixed", "floating", "looked_up", "own", "padded", "planned", "precision", "recorded",
+    "constant", "fixed", "floating", "looked_up", "own", "padded", "planned", "precision", "recorded",
     "spec_of", "straight", "tensor", "transformed",
 ]  # fmt: skip
 
@@ -68,27 +69,6 @@ def recorded(*tensors: Tensor) -> bool:
             if t.requires_grad:
                 return True
     return transformed()
-
-
-class Known:
-    """A plan that calls with tensors of the same looks find again, with the way of these to its launches."""
-
-    __slots__ = ("_way", "home", "plan")
-
-    def __init__(self, plan: Any = None, home: Home | None = None) -> None:
-        self.plan, self.home, self._way = plan, home, None
-
-    def __call__(self, tensors: tuple[Tensor, ...]) -> Tensor:
-        """Run the plan on tensors of its shapes, dtypes and device."""
-        way: Any = self._way
-        if way is not None and not _dispatch.observed():
-            result: Tensor | None = way.again(tensors)
-            if result is not None:
-                return result
-        assert self.home is not None
-        result = _dispatch.run(self.plan, tensors, self.home)
-        self._way = _dispatch.way(self.plan, self.home)
-        return result
 
 
 def planned(build: Callable[..., Any]) -> Any:

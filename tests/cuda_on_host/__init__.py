@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from spectralops import _dispatch
+from spectralops import _support
 from spectralops._cuda import launch, module
 from spectralops._cuda.launch import Device, Kernel
 
@@ -212,15 +212,15 @@ def written() -> set[tuple[str, str]]:
 def backend(runner: HostRunner | None = None) -> Iterator[HostRunner]:
     """While it lasts, "cuda-on-host" is a backend for host arrays that runs what "cuda" runs on a device."""
     runner = runner or HostRunner()
-    rows = {(op, BACKEND): row for (op, name), row in _dispatch.SUPPORT.items() if name == "cuda"}
+    rows = {(op, BACKEND): row for (op, name), row in _support.SUPPORT.items() if name == "cuda"}
     before = launch.host_runner
     launch.host_runner = runner
-    _dispatch.BACKENDS[BACKEND] = "cpu"
-    _dispatch.SUPPORT.update(rows)
+    _support.BACKENDS[BACKEND] = "cpu"
+    _support.SUPPORT.update(rows)
     try:
         yield runner
     finally:
         launch.host_runner = before
-        del _dispatch.BACKENDS[BACKEND]
+        del _support.BACKENDS[BACKEND]
         for key in rows:
-            del _dispatch.SUPPORT[key]
+            del _support.SUPPORT[key]
