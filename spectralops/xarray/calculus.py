@@ -212,8 +212,10 @@ def _globe(op: str, layout: GridLayout, method: str) -> tuple[GridLayout, tuple[
         names = tuple(axis.dim for axis in axes)
         raise ValueError(f"{op}: dims are {names}, but must be one of latitude and one of longitude, or of a plane")
     if (axes[0].edge, axes[1].edge) != ("pole", "wrap"):
+        names, count = tuple(axis.dim for axis in axes), axes[1].size
         raise UnsupportedError(
-            f"{op}: dims are {tuple(axis.dim for axis in axes)} of a region, but must reach both poles and go all round"
+            f"{op}: dims are {names} of a region or have an odd number of longitudes ({count}), but must reach both "
+            "poles and go all round in an even number, so that meridians go on at opposite ones"
         )
     return replace(layout, axes=tuple(axes)), (_method(op, axes[0], method), _method(op, axes[1], method))
 
