@@ -9,7 +9,7 @@ import numpy as np
 
 from spectralops._compiler import unavailable
 from spectralops._cpu import spectral_conv_scipy as by_scipy
-from spectralops._cpu.vector.choice import has_passes
+from spectralops._cpu.vector.choice import has_transform
 
 if TYPE_CHECKING:
     from spectralops._cpu.vector.channels import Layer
@@ -22,8 +22,7 @@ Array = np.ndarray[Any, Any]
 AnyPlan = Any
 
 MOST_AXES = 3
-# Beyond this length, with large prime factors, only products are left, which pay for so many modes.
-LONGEST_CHIRP = 4096
+# Where there is no transform, products are left, which pay for so many modes.
 MOST_PRODUCTS = 64
 # Of long rows, fewer than this leave most lanes idle.
 FEWEST_ROWS = 4
@@ -142,7 +141,7 @@ def _uncovered(plan: AnyPlan) -> str:
         return f"the vector engine takes 1 to {MOST_AXES} axes, not {len(plan.axes)}"
     for sizes in _sizes(plan):
         for n, m in zip(sizes, plan.modes, strict=True):
-            if m > MOST_PRODUCTS and n > LONGEST_CHIRP and not has_passes(n):
+            if m > MOST_PRODUCTS and not has_transform(n):
                 return f"length {n} has large prime factors and is too long for the vector engine to transform"
     rows = plan.batch * max(plan.channels)
     if len(plan.axes) == 1 and rows < FEWEST_ROWS and max(max(sizes) for sizes in _sizes(plan)) >= LONG:

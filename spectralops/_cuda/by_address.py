@@ -18,10 +18,7 @@ from spectralops._cuda.geometry import STORED
 from spectralops._cuda.program import Prepared, Program, address
 from spectralops._cuda.spectral_filter_symbol import on_device
 
-__all__ = ["ALIGNMENT", "prepared", "scratch"]
-
-# Of the arrays, in bytes.
-ALIGNMENT = 16
+__all__ = ["prepared", "scratch"]
 
 
 def prepared(plan: Any) -> Prepared | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spectralops._plans.schemes import Weight
     from spectralops._plans.steps import StepPlan
 
-__all__ = ["ALIGNMENT", "LINE_BYTES", "March", "Marches", "Pass", "most_levels"]
+__all__ = ["LINE_BYTES", "March", "Marches", "Pass", "most_levels"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,6 @@ SHAPES = {
 }
 # Single steps by stepped axes where u or the result is stored in 16 bits, for rows of whole words of 16 bytes.
 NARROW_SHAPES = {2: Shape(8, 1, 4, 1, 1, rows=2), 3: Shape(8, 1, 4, 4, 12, rows=2)}
-ALIGNMENT = 16
 SCHEDULERS = 4  # of a multiprocessor
 # Blocks that a multiprocessor surely holds at once.
 RESIDENT_BLOCKS = 2

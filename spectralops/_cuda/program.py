@@ -17,8 +17,10 @@ import numpy as np
 from spectralops._cuda import early, launch, module
 from spectralops._cuda.launch import Kernel, Runner
 
-__all__ = ["Address", "Prepared", "Program", "address"]
+__all__ = ["ALIGNMENT", "Address", "Prepared", "Program", "address"]
 
+# Bytes that one instruction reads or writes at most, as many threads do at a time: two complex numbers of float32.
+ALIGNMENT = 16
 
 # How a kernel is launched whose blocks wait for one another.
 COOPERATIVE = object()

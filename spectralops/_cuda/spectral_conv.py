@@ -25,7 +25,7 @@ from spectralops._cuda.geometry import (
 )
 from spectralops._cuda.launch import Kernel
 from spectralops._cuda.mixing import MIX, mix_kernel
-from spectralops._cuda.program import Address, address
+from spectralops._cuda.program import ALIGNMENT, Address, address
 from spectralops._cuda.pruned import OUT, SECOND, Pruned, Side, X, at_once, between, both, ready, side, slices
 from spectralops._cuda.turned import groups_kernel, mixed_by_groups, turned_lines
 
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["algorithm", "refusal", "spectral_conv"]
 
-# Two complex numbers of float32: what channels are mixed by.
-ALIGNMENT = 16
 # Weights that may be read again for each slice of a batch, since the second-level cache keeps them.
 CACHED_WEIGHT_BYTES = 8 << 20
 

@@ -11,17 +11,13 @@ from spectralops._cuda import launch
 from spectralops._cuda.geometry import SHARED_BYTES, namespace, present_shared_bytes, required, usable, words
 from spectralops._cuda.launch import Kernel
 from spectralops._cuda.mixing import MIX, mix_kernel
-from spectralops._cuda.program import Address
+from spectralops._cuda.program import ALIGNMENT, Address
 from spectralops._cuda.pruned import OUT, SECOND, Pruned, Side, X, both, ready, side
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral_conv_gradient import SpectralConvWeightGradientPlan
 
 __all__ = ["algorithm", "refusal", "spectral_conv_weight_gradient"]
-
-
-# Bytes that fields are aligned to: two complex numbers of float32.
-ALIGNMENT = 16
 
 
 def _sides(plan: SpectralConvWeightGradientPlan, shared_bytes: int = SHARED_BYTES) -> tuple[Side, Side] | str:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from spectralops._cuda import launch
-from spectralops._cuda.marches import ALIGNMENT, LINE_BYTES, March, most_levels
-from spectralops._cuda.program import Address, Prepared, Program, address
+from spectralops._cuda.marches import LINE_BYTES, March, most_levels
+from spectralops._cuda.program import ALIGNMENT, Address, Prepared, Program, address
 from spectralops._cuda.stages import C_NAMES, Layout, Stages, in_memory
 from spectralops._recent import Recent
 

@@ -15,8 +15,9 @@ from spectralops._compiler import unavailable
 from spectralops._cpu.vector import caches
 
 __all__ = [
-    "LONG", "chirp_length", "convolution_length", "filter_refusal", "has_passes", "is_convolution_spread",
-    "is_convolved", "is_smooth", "is_spread", "prime_factors", "split", "transform_refusal", "units_of_passes",
+    "LONG", "chirp_length", "convolution_length", "filter_refusal", "has_passes", "has_transform",
+    "is_convolution_spread", "is_convolved", "is_smooth", "is_spread", "prime_factors", "split", "transform_refusal",
+    "units_of_passes",
 ]  # fmt: skip
 
 PRIMES = (2, 3, 5, 7)
@@ -47,7 +48,7 @@ LANES = {"float32": 8, "float64": 4}
 # From this length on, fewer rows than lanes are spread over the lanes, each as an image of its own; from that on, where
 # it pays.
 LONG, SHORTEST_SPREAD = 1024, 256
-# Rough lengths above this become convolutions that leave the second-level cache.
+# Rough lengths above this become convolutions of more than twice the length, which leave the second-level cache.
 LONGEST_CHIRP = 4096
 # Rows shorter than this are not worth the kernel of a filter, which has to be found once; what a convolution with it
 # should take at most of the time at a row's own length, by the model, in which sums look cheaper than they are.
@@ -86,6 +87,11 @@ def prime_factors(n: int) -> tuple[int, ...]:
 def has_passes(n: int) -> bool:
     """Whether a transform is done by a pass for each factor, rather than by convolution with a chirp."""
     return is_smooth(n) or _passes(n) <= _chirp(n)
+
+
+def has_transform(n: int) -> bool:
+    """Whether the engine transforms this length at all."""
+    return has_passes(n) or n <= LONGEST_CHIRP
 
 
 @lru_cache(maxsize=1024)

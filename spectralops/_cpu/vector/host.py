@@ -13,6 +13,8 @@ __all__ = ["cpu", "initialise", "lanes", "off_page", "registers", "vector_bytes"
 
 # Of the cache and of memory.
 LINE_BYTES, PAGE_BYTES = 64, 4096
+# Of each row of an image, what one sweep over its rows takes: a whole run of cache lines.
+SWEEP_BYTES = 256
 ITEM_BYTES = {"float32": 4, "float64": 8}
 # Of NumPy's dtype characters: the dtype of the real numbers, and how many make one element.
 REAL = {"f": "float32", "d": "float64", "F": "float32", "D": "float64"}

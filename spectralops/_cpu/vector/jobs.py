@@ -13,9 +13,7 @@ from spectralops._cpu.vector import host, kernels, tables
 
 __all__ = ["FilterLayout", "Job", "filter_layout", "image_job", "line_job", "volume_job"]
 
-# Bytes of each row of an image that one sweep over its rows takes: whole runs of cache lines, more of them where every
-# row lies on a memory page of its own.
-SWEEP_BYTES = 256
+# Bytes of each row that one sweep takes where every row lies on a memory page of its own.
 WIDE_SWEEP_BYTES = 512
 # The groups of one sweep together.
 GROUPS_BYTES = 1 << 20
@@ -63,7 +61,7 @@ def _column_fields(kind: str, length: int, numbers: int, dtype: str) -> tuple[di
     roots = tables.untangling_roots(length, dtype)
     units = -(-numbers // breadth)
     item = host.ITEM_BYTES[dtype]
-    sweep = (WIDE_SWEEP_BYTES if numbers * item >= host.PAGE_BYTES else SWEEP_BYTES) // (breadth * item)
+    sweep = (WIDE_SWEEP_BYTES if numbers * item >= host.PAGE_BYTES else host.SWEEP_BYTES) // (breadth * item)
     sweep = max(1, min(sweep, GROUPS_BYTES // (group * item)))
     fields = {
         f.COLUMN_LENGTH: length,

@@ -18,8 +18,6 @@ __all__ = ["FORWARD", "FROM_REAL", "INVERSE", "TO_REAL", "transform"]
 FORWARD, INVERSE, FROM_REAL, TO_REAL = "forward", "inverse", "from_real", "to_real"
 # Images of several axes are transformed a few at a time, so that each axis finds them in the second-level cache.
 CHUNK_BYTES = 1 << 18
-# Bytes of each row that one sweep over columns takes.
-SWEEP_BYTES = 256
 
 Array = np.ndarray[Any, Any]
 
@@ -92,7 +90,7 @@ def _pass(kind: str, n: int, outer: int, inner: int, dtype: str) -> Pass:
     else:
         name, lengths, grain = "columns_complex", (0, 0), 1
         units = -(-inner // lanes)
-        groups = max(1, min(SWEEP_BYTES // (2 * lanes * item), units))
+        groups = max(1, min(host.SWEEP_BYTES // (2 * lanes * item), units))
         per_image = units * outer
         job[f.LINE_NUMBERS], job[f.LINE_SIZE], job[f.LINE_UNITS] = 2 * inner, 2 * n * inner, units
         job[f.LINE_SWEEP] = groups

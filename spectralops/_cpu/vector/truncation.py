@@ -15,7 +15,7 @@ import numpy as np
 
 from spectralops._cpu.vector import host, kernels
 from spectralops._cpu.vector import truncation_fields as f
-from spectralops._cpu.vector.choice import has_passes, is_smooth, units_of_passes
+from spectralops._cpu.vector.choice import has_passes, has_transform, is_smooth, units_of_passes
 from spectralops._cpu.vector.fourier_matrices import padded, sum_rows
 from spectralops._cpu.vector.truncation_steps import (
     Columns,
@@ -27,7 +27,7 @@ from spectralops._cpu.vector.truncation_steps import (
     product_rows,
     signs,
 )
-from spectralops._cpu.vector.truncation_waves import has_transform, wave_columns, wave_rows, wave_sum_rows
+from spectralops._cpu.vector.truncation_waves import wave_columns, wave_rows, wave_sum_rows
 
 __all__ = ["Grid", "Stage", "stage", "ways"]
 

@@ -12,20 +12,12 @@ from spectralops._cpu.vector.choice import has_passes
 from spectralops._cpu.vector.fourier_matrices import padded
 from spectralops._cpu.vector.truncation_steps import Columns, Grid, Rows, Step
 
-__all__ = ["has_transform", "wave_columns", "wave_rows", "wave_sum_rows"]
+__all__ = ["wave_columns", "wave_rows", "wave_sum_rows"]
 
 Array = np.ndarray[Any, Any]
 
-# Bytes of each row of an image that one sweep over its rows takes, and of all groups of columns in it.
-SWEEP_BYTES = 256
+# Bytes of all groups of columns in one sweep over the rows of an image.
 GROUPS_BYTES = 1 << 18
-# Lengths with large prime factors become convolutions of more than twice the length.
-LONGEST_CHIRP = 4096
-
-
-def has_transform(n: int) -> bool:
-    """Whether the engine transforms this length."""
-    return has_passes(n) or n <= LONGEST_CHIRP
 
 
 def wave_sum_rows(highest: int) -> tuple[Array, Array]:
@@ -58,7 +50,7 @@ def wave_columns(of: Grid, at: Columns, inverse: bool) -> Step:
     breadth = fields.BREADTH[kind] * lanes
     units = -(-at.columns // breadth)
     item = host.ITEM_BYTES[of.dtype]
-    sweep = min(max(1, min(SWEEP_BYTES // (breadth * item), GROUPS_BYTES // (group * item))), units)
+    sweep = min(max(1, min(host.SWEEP_BYTES // (breadth * item), GROUPS_BYTES // (group * item))), units)
     chosen = {
         f.LENGTH: n,
         f.COLUMNS: at.columns,
