@@ -288,6 +288,16 @@ MOVED = LINE.assign_coords(x=LINE.x + 1)
 SQUARE = xr.DataArray(np.zeros((3, 4)), {"lat": [0.0, 1, 2], "x": np.arange(4.0)})
 
 
+def winds(*units):
+    globe = sphere(harmonic(1, 0), np.linspace(-90, 90, 7), np.arange(0.0, 360, 45)).drop_attrs(deep=False)
+    return [globe.assign_attrs({} if unit is None else {"units": unit}) for unit in units]
+
+
+@pytest.mark.parametrize("units", [("m/s", "m s**-1"), ("m/s", None), (None, "m/s"), ("furlongs a day",) * 2], ids=str)
+def test_winds_in_the_same_or_unknown_units(units) -> None:
+    assert sx.vorticity_divergence(*winds(*units)).vorticity.shape == (7, 8)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
@@ -302,6 +312,10 @@ SQUARE = xr.DataArray(np.zeros((3, 4)), {"lat": [0.0, 1, 2], "x": np.arange(4.0)
         (lambda: sx.vorticity_divergence(LINE, SQUARE), ValueError, r"v has dimensions \('lat', 'x'\), but must"),
         (lambda: sx.vorticity_divergence(LINE, MOVED), ValueError, "v has other coordinates along 'x'"),
         (lambda: sx.vorticity_divergence(LINE, LINE[:3]), ValueError, "v has other coordinates along 'x', but"),
+        (lambda: sx.vorticity_divergence(*winds("m/s", "km/h")), ValueError,
+         "v has units 'km/h', but must have 'm/s' as u has; convert"),
+        (lambda: sx.streamfunction_potential(*winds("m s-1", "knots at sea")), ValueError,
+         "^streamfunction_potential: v has units 'knots at sea', but must have 'm s-1'"),
     ],
 )  # fmt: skip
 def test_refused(call, error, message) -> None:

@@ -32,6 +32,8 @@ DIRECTED = {
     "longitude": ("degrees_east", "degree_east", "degrees_E", "degree_E"),
 }
 HORIZONTAL = {"x": "X", "y": "Y"}
+# Degrees of latitude that rounding of a pole may give.
+FARTHEST = 90.001
 CURVILINEAR = (
     "of two or more dimensions, a curvilinear grid, but must be of one each; interpolate to a regular grid, or smooth "
     "by spectralops.diffusion_filter with a Metric"
@@ -207,6 +209,13 @@ def grid_layout(
     axes = tuple(
         _axis(op, x, dim, asked.get(dim), _over_poles(latitudes, wraps, x, longitude), radius) for dim in names
     )
+    beyond = [each for each in latitudes if abs(each) > FARTHEST]
+    if beyond and any(axis.kind in NAMES for axis in axes):
+        name = "latitude" if latitude is None else repr(latitude)
+        raise ValueError(
+            f"{op}: {name} has {beyond[0]:g} degrees, but must lie within 90 of the equator; give a coordinate that is "
+            "no latitude another name, or its own units"
+        )
     return GridLayout(
         axes,
         x.ndim,
@@ -339,9 +348,14 @@ def _axis(op: str, x: xr.DataArray, dim: Hashable, asked: str | None, poles: boo
     n = points.size
     if n == 0:
         raise ValueError(f"{op}: {dim!r} has no points, but must have at least one")
+    if not np.all(np.isfinite(points)):
+        raise ValueError(f"{op}: {dim!r} has missing points, but must have none; drop them by dropna or isel")
     steps = np.diff(points)
     if not (np.all(steps > 0) or np.all(steps < 0)):
-        raise ValueError(f"{op}: {dim!r} does not rise or fall throughout, but must; sort it by sortby({dim!r})")
+        raise ValueError(
+            f"{op}: {dim!r} does not rise or fall throughout, but must; sort it by sortby({dim!r}), and take out "
+            f"points that repeat by drop_duplicates({dim!r})"
+        )
     step = (points[-1] - points[0]) / (n - 1) if n > 1 else 1.0
     line = points[0] + step * np.arange(n)
     regular = bool(np.max(np.abs(points - line), initial=0.0) <= max(4 * resolution, 1e-5 * abs(step)))

@@ -12,7 +12,7 @@ import pandas as pd
 
 from spectralops import _checks
 
-__all__ = ["ANGLES", "LENGTHS", "exponents", "measured", "product"]
+__all__ = ["ANGLES", "LENGTHS", "exponents", "measured", "product", "same"]
 
 # Metres in each unit of length, and radians in each unit of angle, that a coordinate may have.
 LENGTHS = {
@@ -63,8 +63,18 @@ def _words(op: str, name: str, value: str, unit: str, radius: float | None) -> f
             return number * ANGLES[word] * radius
         if word == unit:
             return number
-    expected = f"'500 {'km' if unit == 'm' else unit}'" if unit else "a number, since the coordinate has no units"
+    if not unit:
+        raise ValueError(f"{op}: {name} is {value!r}, but must be a number alone, since the coordinate has no units")
+    expected = f"'500 {'km' if unit == 'm' else unit}'"
     raise ValueError(f"{op}: {name} is {value!r}, but must be a number with its unit such as {expected}")
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether units are the same in other words, or unknown of one."""
+    if not isinstance(a, str) or not isinstance(b, str):
+        return True
+    first, second = exponents(a), exponents(b)
+    return a.strip() == b.strip() if first is None or second is None else first == second
 
 
 def product(units: Any, power: int, factors: Mapping[str, int]) -> str | None:

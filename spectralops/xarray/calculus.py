@@ -16,6 +16,7 @@ from spectralops.xarray._grid import EARTH_RADIUS, Axis, Dims, Edges, GridLayout
 from spectralops.xarray._kernels import InverseLaplacian
 from spectralops.xarray._pint import bare, dressed, in_units
 from spectralops.xarray._sphere import SphereInverse
+from spectralops.xarray._units import same
 
 __all__ = ["derivative", "inverse_laplacian", "laplacian", "streamfunction_potential", "vorticity_divergence"]
 
@@ -258,7 +259,7 @@ def streamfunction_potential(
     op = "streamfunction_potential"
     layout = grid_layout(u, dims, radius=radius, op=op)
     _globe(op, layout, method)
-    flow = vorticity_divergence(u, v, dims=dims, method=method, radius=radius)
+    flow = _flow(op, u, v, dims, method, None, radius)
     results = {}
     for name, source in (("streamfunction", "vorticity"), ("velocity_potential", "divergence")):
         result = inverse_laplacian(flow[source], dims=dims, method=method, radius=radius)
@@ -300,7 +301,7 @@ def vorticity_divergence(
     Raises
     ------
     TypeError, ValueError
-        As :func:`derivative`; also if u and v are on different grids, or of different libraries.
+        As :func:`derivative`; also if u and v are on different grids, in different units, or of different libraries.
 
     References
     ----------
@@ -317,11 +318,18 @@ def vorticity_divergence(
     >>> bool(np.allclose(sx.EARTH_RADIUS * flow.vorticity, 0 * u + 2 * np.sin(np.deg2rad(u.lat))))
     True
     """
-    op = "vorticity_divergence"
+    return _flow("vorticity_divergence", u, v, dims, method, edges, radius)
+
+
+def _flow(op: str, u: Any, v: Any, dims: Dims, method: str, edges: Edges, radius: float) -> xr.Dataset:
     given, u = u, bare(u)
     v = in_units(v, given.data.units) if given is not u else v
     layout = grid_layout(u, dims, edges=edges, radius=radius, op=op)
     other = matched(op, u, v, "v")
+    if not same(u.attrs.get("units"), v.attrs.get("units")):
+        raise ValueError(
+            f"{op}: v has units {v.attrs['units']!r}, but must have {u.attrs['units']!r} as u has; convert one of them"
+        )
     if len(layout.axes) != 2:
         raise ValueError(f"{op}: dims has {len(layout.axes)} entries, but must have two")
     y, x = commensurable(op, layout).axes
