@@ -26,6 +26,7 @@ __all__ = [
 
 _filters = Looks(Known)
 _layers = Looks(Known)
+_resampled = Looks(Known)
 
 
 def spectral_filter(
@@ -410,6 +411,9 @@ def fourier_resample(
     >>> fourier_resample(np.array([1.0, -1.0, 1.0, -1.0]), 8).round(6) + 0.0
     array([ 1.,  0., -1.,  0.,  1.,  0., -1.,  0.])
     """
+    known, found = _resampled.find(x, (out_shape, axes, backend))
+    if known.plan is not None:
+        return known(found, out, workers)
     home, spec = _arrays.describe("fourier_resample", "x", x)
     plan = _resample.plan_fourier_resample(
         spec.shape,
@@ -420,6 +424,7 @@ def fourier_resample(
         device=home.device,
         default=_arrays.default_float(home),
     )
+    known.keep(plan, found, (x,))
     return plan(x, out=out, workers=workers)
 
 

@@ -7,12 +7,15 @@ from typing import Any
 
 from spectralops import _arrays
 from spectralops._plans import stencils as _stencils
+from spectralops._plans.looks import Known, Looks
 from spectralops._plans.stencils import StencilPlan
 from spectralops.boundary import Conditions, Periodic
 
 __all__ = ["divergence", "gradient", "laplacian", "plan_divergence", "plan_gradient", "plan_laplacian"]
 
 PERIODIC = Periodic()
+
+_known = Looks(Known)
 
 
 def gradient(
@@ -84,6 +87,9 @@ def gradient(
     >>> so.gradient([0.0, 1.0, 4.0, 9.0], 1.0, bc=so.Outflow())
     array([[0.5, 2. , 4. , 2.5]])
     """
+    known, found = _known.find(u, (dx, bc, mask, axes, backend), "gradient")
+    if known.plan is not None:
+        return known(found, out, workers)
     home, spec = _arrays.describe("gradient", "u", u)
     plan = _stencils.plan_gradient(
         spec.shape,
@@ -96,7 +102,9 @@ def gradient(
         device=home.device,
         default=_arrays.default_float(home),
     )
-    return plan(u, *_present(mask), out=out, workers=workers)
+    arrays = (u, *_present(mask))
+    known.keep(plan, found, arrays)
+    return plan(*arrays, out=out, workers=workers)
 
 
 def divergence(
@@ -169,6 +177,10 @@ def divergence(
     >>> so.divergence([[0.0, 1.0, 2.0, 3.0]], 1.0, bc=so.Dirichlet(0.0))
     array([ 0.5,  1. ,  1. , -2.5])
     """
+    first, others = (v[0], (tuple(v[1:]),)) if isinstance(v, list | tuple) and v else (v, ())
+    known, found = _known.find(first, (*others, dx, bc, mask, axes, backend), "divergence")
+    if known.plan is not None:
+        return known(found, out, workers)
     parts, home, shape, dtype = _stencils.components("divergence", v)
     plan = _stencils.plan_divergence(
         shape,
@@ -181,7 +193,9 @@ def divergence(
         device=home.device,
         default=_arrays.default_float(home),
     )
-    return plan(*parts, *_present(mask), out=out, workers=workers)
+    arrays = (*parts, *_present(mask))
+    known.keep(plan, found, arrays)
+    return plan(*arrays, out=out, workers=workers)
 
 
 def laplacian(
@@ -259,6 +273,9 @@ def laplacian(
     >>> so.laplacian([0.0, 1.0, 4.0, 9.0], 1.0, bc=so.Reflect())
     array([ 1.,  2.,  2., -5.])
     """
+    known, found = _known.find(u, (dx, nu, bc, mask, axes, backend), "laplacian")
+    if known.plan is not None:
+        return known(found, out, workers)
     home, spec = _arrays.describe("laplacian", "u", u)
     plan = _stencils.plan_laplacian(
         spec.shape,
@@ -272,7 +289,9 @@ def laplacian(
         device=home.device,
         default=_arrays.default_float(home),
     )
-    return plan(u, *_present(nu, mask), out=out, workers=workers)
+    arrays = (u, *_present(nu, mask))
+    known.keep(plan, found, arrays)
+    return plan(*arrays, out=out, workers=workers)
 
 
 def _present(*fields: Any) -> tuple[Any, ...]:
