@@ -185,6 +185,30 @@ def test_land_is_a_wall(rng, engine) -> None:
     assert float(quiet.max()) <= 2.0
 
 
+@pytest.mark.parametrize("limiter", ["none", "positive"])
+def test_constants_stay_where_land_lies_across_a_pole(rng, lat, limiter) -> None:
+    x = field(7.3, lat)
+    sea = x.copy(data=rng.random(x.shape) > 0.3)
+    if rows_are_poles(lat):
+        sea[[0, -1]] = True
+    y = sx.advect_diffuse(x, *storm(rng, x), dt=300, steps=3, mask=sea, form="advective", limiter=limiter)
+    np.testing.assert_array_equal(y, x)
+
+
+def test_land_of_fields_sources_and_winds(rng) -> None:
+    """NaN at land in any of them changes nothing at sea; land that all fields share may diffuse."""
+    x = noise(rng, LATITUDES["half-cells"])
+    land = x.copy(data=rng.random(x.shape) > 0.7)
+    u, v = storm(rng, x)
+    options = {"dt": 300, "steps": 3, "diffusivity": 1e4}
+    expected = sx.advect_diffuse(x, u, v, source=1e-4 + 0 * x, mask=~land, **options).where(~land)
+    two = xr.concat([x, x], "n").where(~land)
+    u, v, source = (each.where(~land) for each in (u, v, 1e-4 + 0 * x))
+    found = sx.advect_diffuse(two, u, v, source=source, skipna=True, **options)
+    for each in found:
+        np.testing.assert_array_equal(each, expected)
+
+
 def test_land_at_a_pole_is_all_of_it(rng) -> None:
     x = noise(rng, LATITUDES["poles"])
     x[0, 3] = np.nan

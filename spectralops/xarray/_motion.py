@@ -76,8 +76,8 @@ class Motion:
         elif rows.over and winds.sea is None:
             across = across[:, 1:2, :]
         else:
-            end = xp.zeros_like(across[:, :1, :]) + float(rows.over)
-            across = xp.concat([end, end, across[:, 1:-1, :], end, end], axis=-2)
+            low, high = (_beyond(rows, winds.sea, across, xp, end) for end in (0, -1))
+            across = xp.concat([*low[::-1], across[:, 1:-1, :], *high], axis=-2)
         weights = device_array(rows.weights(), like)
         self.along = _sweeps(Sweeps(limiter, rows.wraps[1], rows.over, rows.caps, (along, across), weights), like)
 
@@ -94,6 +94,18 @@ class Motion:
         return mean * (mass / self.area) if self.flux else mean
 
 
+def _beyond(rows: Rows | Band, sea: Any, across: Any, xp: Any, end: int) -> list[Any]:
+    """Openings of the face at an end of the columns and of the next one beyond: over a pole those on its other side."""
+    if not rows.over:
+        return [xp.zeros_like(across[:, :1, :])] * 2
+    faces = across if end == 0 else xp.flip(across, axis=-2)
+    first, second = (xp.roll(faces[:, k : k + 1, :], rows.columns // 2, axis=-1) for k in (1, 2))
+    if rows.caps:
+        return [first, second]
+    row = xp.astype(sea[:, :1, :] if end == 0 else sea[:, -1:, :], across.dtype)
+    return [row * xp.roll(row, rows.columns // 2, axis=-1), first]
+
+
 class Spread:
     """Diffusion over one step, implicit along rows and then across them: backward Euler, of first order in the step.
 
@@ -106,7 +118,9 @@ class Spread:
         across, along = rows.distances()
         opens = winds.open_parts(like)
         if opens[0].shape[0] > 1:
-            raise UnsupportedError(f"{OP}: land differs among fields, but must be the same for all with diffusivity")
+            raise UnsupportedError(
+                f"{OP}: land differs among fields, but must be the same for all with diffusivity; pass it as one mask"
+            )
         lengths = amount * rows.heights() / along / rows.areas()
         if rows.caps:
             lengths[[0, -1]] = 0.0

@@ -90,6 +90,8 @@ class Transport:
             winds.fluxes(*pair) for pair in zip(arrays[0 : 2 * levels : 2], arrays[1 : 2 * levels : 2], strict=True)
         ]
         source = xp.astype(beside(self._laid(arrays[-1]), x), work.dtype, copy=False) if self.forced else None
+        if source is not None and sea is not None:
+            source = xp.where(sea, source, 0.0)
         for each in fluxes:
             self._check(each)
         q = self._laid(work)
@@ -156,12 +158,19 @@ class Transport:
             )
 
     def _sea(self, x: Any, mask: Any) -> Any:
-        """Where the tracer is, of (fields, rows, columns), or None where that is everywhere; poles are one cell."""
+        """Where the tracer is, of (fields, rows, columns), or None where that is everywhere; poles are one cell.
+
+        One field where all are the same.
+        """
         xp = compat.array_namespace(x)
         sea: Any = None if mask is None else beside(self._laid(mask), x)
         if self.skipna:
             sea = present(self._laid(x), sea)
-        if sea is None or not self.rows.caps:
+        if sea is None:
+            return None
+        if sea.shape[0] > 1 and bool(xp.all(sea == sea[:1, ...])):
+            sea = sea[:1, ...]
+        if not self.rows.caps:
             return sea
         low, high = (xp.all(part(sea, -2, k, k + 1 or None), axis=-1, keepdims=True) for k in (0, -1))
         whole = xp.ones_like(sea[..., :1, :])
