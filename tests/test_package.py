@@ -50,7 +50,7 @@ MAY_IMPORT = {
 }
 PUBLIC = CORE | {"_plans", "boundary"}
 # Faces stand above the operators and may use every public module.
-FACES = {"__init__", "__main__", "_cli", "jax", "torch", "xarray"}
+FACES = {"__init__", "__main__", "_bilinear", "_cli", "jax", "torch", "xarray"}
 # The array libraries that each folder may load at all, and may load with its module.
 AT_IMPORT = {"numpy", "array_api_compat"}
 EXECUTOR_AT_IMPORT = {

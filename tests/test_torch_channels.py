@@ -9,8 +9,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from spectralops import torch as st  # noqa: E402
+from spectralops._bilinear import FORWARD  # noqa: E402
 from spectralops.torch import _channels  # noqa: E402
-from spectralops.torch._bilinear import FORWARD, Call  # noqa: E402
+from spectralops.torch._bilinear import Call  # noqa: E402
 
 CONV = Call(FORWARD, "spectral_conv", (False, (-2, -1)))
 

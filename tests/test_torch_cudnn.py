@@ -12,9 +12,9 @@ import spectralops as so  # noqa: E402
 from spectralops import _dispatch  # noqa: E402
 from spectralops import torch as st  # noqa: E402
 from spectralops._arrays import ArraySpec  # noqa: E402
+from spectralops._bilinear import ADJOINT, FORWARD, WEIGHT  # noqa: E402
 from spectralops._plans import cudnn_cost  # noqa: E402
 from spectralops.torch import _convolution, _cudnn  # noqa: E402
-from spectralops.torch._bilinear import ADJOINT, FORWARD, WEIGHT  # noqa: E402
 
 # PyTorch's own forward mode still uses its deprecated compiler.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")

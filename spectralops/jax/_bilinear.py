@@ -21,17 +21,16 @@ from jax import Array
 from jax.custom_derivatives import SymbolicZero
 
 from spectralops._arrays import ArraySpec
+from spectralops._bilinear import ADJOINT, FORWARD, WEIGHT, plan_of
 from spectralops.jax._calls import FIRST, LEADING, Job, run, spec_of
 
-__all__ = ["ADJOINT", "FORWARD", "WEIGHT", "Call", "Family", "apply", "marked", "needed"]
-
-FORWARD, ADJOINT, WEIGHT = range(3)
+__all__ = ["Call", "Family", "apply", "marked", "needed"]
 
 _families: dict[str, Family] = {}
 
 
 class Family(ABC):
-    """One operator: the plan of A for given options, and how C is computed.
+    """One operator, planned by its name: how C is computed, and whatever else is special to it.
 
     An operator of x alone is planned without w, which is then an empty array that nothing reads.
     """
@@ -41,9 +40,9 @@ class Family(ABC):
     def __init_subclass__(cls) -> None:
         _families[cls.name] = cls()
 
-    @abstractmethod
     def plan(self, x: ArraySpec, w: ArraySpec, y_shape: tuple[int, ...], options: tuple[Any, ...], device: str) -> Any:
         """The plan of A; it has `adjoint()`, the plan of B."""
+        return plan_of(self.name, x, w, y_shape, options, device)
 
     def fold(self, options: tuple[Any, ...], w: ArraySpec) -> int:
         """How a batch of fields is run with one w."""

@@ -11,20 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from spectralops import _checks, convolution
+from spectralops import _checks
 from spectralops._arrays import ArraySpec
+from spectralops._bilinear import BEYOND, FORWARD, PADDING
 from spectralops._plans.conv2d import Conv2dPlan
 from spectralops._plans.convolve import ConvolvePlan
 from spectralops.convolution import Epilogue
-from spectralops.jax._bilinear import FORWARD, Call, Family, apply
+from spectralops.jax._bilinear import Call, Family, apply
 from spectralops.jax._calls import FIRST, LEADING, SEPARATE, spec_of
 from spectralops.jax._values import array, floating, summed
 
 __all__ = ["convolve", "fft_conv2d"]
 
-# The names of numpy.pad for what lies beyond the ends.
-PADDING = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
-BEYOND = {"wrap": "wrap", "circular": "wrap", "symm": "symmetric", "symmetric": "symmetric"}
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": jax.nn.relu,
     "gelu": partial(jax.nn.gelu, approximate=False),
@@ -41,13 +39,6 @@ class Conv2d(Family):
 
     def fold(self, options: tuple[Any, ...], w: ArraySpec) -> int:
         return FIRST
-
-    def plan(self, x: ArraySpec, w: ArraySpec, y_shape: tuple[int, ...], options: tuple[Any, ...], device: str) -> Any:
-        stride, padding, dilation, groups, method = options
-        return convolution.plan_fft_conv2d(
-            x.shape, x.dtype, w, stride=stride, padding=padding, dilation=dilation, groups=groups, method=method,
-            device=device,
-        )  # fmt: skip
 
     def weight(self, options: tuple[Any, ...], x: Array, y: Array, w: ArraySpec) -> Array:
         """The batch takes the channels' place: x correlated with the gradients, which lie at the stride."""
@@ -77,10 +68,6 @@ class Convolve(Family):
     def fold(self, options: tuple[Any, ...], w: ArraySpec) -> int:
         _, axes, _ = options
         return LEADING if len(w.shape) == len(axes) else SEPARATE
-
-    def plan(self, x: ArraySpec, w: ArraySpec, y_shape: tuple[int, ...], options: tuple[Any, ...], device: str) -> Any:
-        mode, axes, method = options
-        return convolution.plan_convolve(x.shape, x.dtype, w, mode=mode, axes=axes, method=method, device=device)
 
     def weight(self, options: tuple[Any, ...], x: Array, y: Array, w: ArraySpec) -> Array:
         """w_j = sum over n of conj(x_{n + start - j}) y_n: y convolved with x reversed, cut to the kernel's extent."""

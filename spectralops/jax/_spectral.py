@@ -13,8 +13,9 @@ from jax import Array
 
 from spectralops import _checks, spectral, spectral_gradients
 from spectralops._arrays import ArraySpec
+from spectralops._bilinear import FORWARD
 from spectralops._plans import transform
-from spectralops.jax._bilinear import FORWARD, Call, Family, apply
+from spectralops.jax._bilinear import Call, Family, apply
 from spectralops.jax._calls import Job, run, spec_of
 from spectralops.jax._values import array, floating, precision, summed
 
@@ -25,10 +26,6 @@ class Filter(Family):
     """x times the transfer's values w; options: axes from the end, and the cells of zeros that each is padded by."""
 
     name = "spectral_filter"
-
-    def plan(self, x: ArraySpec, w: ArraySpec, y_shape: tuple[int, ...], options: tuple[Any, ...], device: str) -> Any:
-        axes, pad_width = options
-        return spectral.plan_spectral_filter(x.shape, x.dtype, w, axes=axes, pad_width=pad_width, device=device)
 
     def weight(self, options: tuple[Any, ...], x: Array, y: Array, w: ArraySpec) -> Array:
         plan = self.plan(spec_of(x), w, x.shape, options, "cpu")
@@ -50,13 +47,6 @@ class SpectralConvolution(Family):
     """Truncated modes times the weight; options: depthwise, axes from the end."""
 
     name = "spectral_conv"
-
-    def plan(self, x: ArraySpec, w: ArraySpec, y_shape: tuple[int, ...], options: tuple[Any, ...], device: str) -> Any:
-        depthwise, axes = options
-        return spectral.plan_spectral_conv(
-            x.shape, x.dtype, w, depthwise=depthwise, out_shape=[y_shape[axis] for axis in axes], axes=axes,
-            device=device,
-        )  # fmt: skip
 
     def weight(self, options: tuple[Any, ...], x: Array, y: Array, w: ArraySpec) -> Array:
         depthwise, axes = options
@@ -82,12 +72,6 @@ class Resample(Family):
     """Band-limited interpolation; options: axes from the end."""
 
     name = "fourier_resample"
-
-    def plan(self, x: ArraySpec, w: ArraySpec, y_shape: tuple[int, ...], options: tuple[Any, ...], device: str) -> Any:
-        (axes,) = options
-        return spectral.plan_fourier_resample(
-            x.shape, x.dtype, [y_shape[axis] for axis in axes], axes=axes, device=device
-        )
 
     def weight(self, options: tuple[Any, ...], x: Array, y: Array, w: ArraySpec) -> Array:
         raise AssertionError("an operator without weight has no weight gradient")

@@ -26,17 +26,16 @@ from torch import Tensor
 
 from spectralops import _dispatch
 from spectralops._arrays import ArraySpec, Home, dtype_name
+from spectralops._bilinear import ADJOINT, FORWARD, WEIGHT, plan_of
 from spectralops.torch._tensors import constant, fixed, recorded, transformed
 
-__all__ = ["ADJOINT", "FORWARD", "WEIGHT", "Call", "Family", "apply", "compute"]
-
-FORWARD, ADJOINT, WEIGHT = range(3)
+__all__ = ["Call", "Family", "apply", "compute"]
 
 _families: dict[str, Family] = {}
 
 
 class Family(ABC):
-    """One operator: the plan of A for given options, and how C is computed.
+    """One operator, planned by its name: how C is computed, and whatever else is special to it.
 
     An operator of x alone is planned without w, which is then an empty tensor that nothing reads.
     """
@@ -46,9 +45,9 @@ class Family(ABC):
     def __init_subclass__(cls) -> None:
         _families[cls.name] = cls()
 
-    @abstractmethod
     def plan(self, x: ArraySpec, w: ArraySpec, y_shape: tuple[int, ...], options: tuple[Any, ...], device: str) -> Any:
         """The plan of A; it has `adjoint()`, the plan of B."""
+        return plan_of(self.name, x, w, y_shape, options, device)
 
     @abstractmethod
     def weight(self, plan: Any, x: Tensor, y: Tensor, w: ArraySpec) -> Tensor:

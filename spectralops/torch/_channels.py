@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from spectralops import _device
-from spectralops.torch._bilinear import ADJOINT, WEIGHT, Call, apply, compute
+from spectralops._bilinear import ADJOINT, WEIGHT
+from spectralops.torch._bilinear import Call, apply, compute
 from spectralops.torch._tensors import own, transformed
 
 __all__ = ["ChannelMap", "Pointwise", "covered"]

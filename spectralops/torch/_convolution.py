@@ -12,11 +12,12 @@ from torch.nn import functional
 
 from spectralops import _checks, _dispatch, convolution
 from spectralops._arrays import ArraySpec, dtype_name
+from spectralops._bilinear import BEYOND, FORWARD, PADDING
 from spectralops._plans import conv2d
 from spectralops._plans.conv2d import Conv2dPlan
 from spectralops._plans.convolve import ConvolvePlan
 from spectralops.convolution import Epilogue
-from spectralops.torch._bilinear import FORWARD, Call, Family, apply
+from spectralops.torch._bilinear import Call, Family, apply
 from spectralops.torch._cudnn import METHOD, asked, convolved, taken_over
 from spectralops.torch._tensors import (
     floating,
@@ -32,9 +33,6 @@ from spectralops.torch._tensors import (
 
 __all__ = ["convolve", "fft_conv2d"]
 
-# The names of numpy.pad for what lies beyond the ends.
-PADDING = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
-BEYOND = {"wrap": "wrap", "circular": "wrap", "symm": "symmetric", "symmetric": "symmetric"}
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": functional.relu,
     "gelu": functional.gelu,
@@ -50,11 +48,8 @@ class Conv2d(Family):
     name = "fft_conv2d"
 
     def plan(self, x: ArraySpec, w: ArraySpec, y_shape: tuple[int, ...], options: tuple[Any, ...], device: str) -> Any:
-        stride, padding, dilation, groups, method = options
-        return convolution.plan_fft_conv2d(
-            x.shape, x.dtype, w, stride=stride, padding=padding, dilation=dilation, groups=groups,
-            method="auto" if method == METHOD else method, device=device,
-        )  # fmt: skip
+        *shared, method = options
+        return super().plan(x, w, y_shape, (*shared, "auto" if method == METHOD else method), device)
 
     def elsewhere(self, call: Call, plan: Conv2dPlan, a: Tensor, b: Tensor, shape: Sequence[int]) -> Tensor | None:
         """By cuDNN, where it was asked for or is quicker and nobody watches which plans run."""
@@ -88,10 +83,6 @@ class Convolve(Family):
     """Convolution with zeros beyond the ends; options: mode, axes from the end, method."""
 
     name = "convolve"
-
-    def plan(self, x: ArraySpec, w: ArraySpec, y_shape: tuple[int, ...], options: tuple[Any, ...], device: str) -> Any:
-        mode, axes, method = options
-        return convolution.plan_convolve(x.shape, x.dtype, w, mode=mode, axes=axes, method=method, device=device)
 
     def weight(self, plan: ConvolvePlan, x: Tensor, y: Tensor, w: ArraySpec) -> Tensor:
         """w_j = sum over n of conj(x_{n + start - j}) y_n: y convolved with x reversed, cut to the kernel's extent."""

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from spectralops._bilinear import ADJOINT, FORWARD
 from spectralops._plans.conv2d import Conv2dPlan
-from spectralops.torch._bilinear import ADJOINT, FORWARD
 
 __all__ = ["METHOD", "asked", "convolved", "taken_over"]
 

@@ -12,10 +12,11 @@ from torch import Tensor
 
 from spectralops import _checks, spectral
 from spectralops._arrays import ArraySpec
+from spectralops._bilinear import FORWARD
 from spectralops._plans import transform
 from spectralops._plans.spectral import SpectralFilterPlan
 from spectralops._plans.transfers import Transfer
-from spectralops.torch._bilinear import FORWARD, Call, Family, apply
+from spectralops.torch._bilinear import Call, Family, apply
 from spectralops.torch._tensors import (
     constant,
     fixed,
@@ -38,10 +39,6 @@ class Filter(Family):
     """x times the transfer's values w; options: axes from the end, and the cells of zeros that each is padded by."""
 
     name = OP
-
-    def plan(self, x: ArraySpec, w: ArraySpec, y_shape: tuple[int, ...], options: tuple[Any, ...], device: str) -> Any:
-        axes, pad_width = options
-        return spectral.plan_spectral_filter(x.shape, x.dtype, w, axes=axes, pad_width=pad_width, device=device)
 
     def weight(self, plan: SpectralFilterPlan, x: Tensor, y: Tensor, w: ArraySpec) -> Tensor:
         dtype = getattr(torch, plan.compute_dtype)

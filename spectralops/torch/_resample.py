@@ -10,8 +10,9 @@ from torch import Tensor
 
 from spectralops import _checks, spectral
 from spectralops._arrays import ArraySpec
+from spectralops._bilinear import FORWARD
 from spectralops._plans import transform
-from spectralops.torch._bilinear import FORWARD, Call, Family, apply
+from spectralops.torch._bilinear import Call, Family, apply
 from spectralops.torch._tensors import floating, planned, recorded, straight, tensor
 
 __all__ = ["fourier_resample"]
@@ -23,11 +24,6 @@ class Resample(Family):
     """Band-limited interpolation; options: axes from the end."""
 
     name = OP
-
-    def plan(self, x: ArraySpec, w: ArraySpec, y_shape: tuple[int, ...], options: tuple[Any, ...], device: str) -> Any:
-        (axes,) = options
-        sizes = [y_shape[axis] for axis in axes]
-        return spectral.plan_fourier_resample(x.shape, x.dtype, sizes, axes=axes, device=device)
 
     def weight(self, plan: Any, x: Tensor, y: Tensor, w: ArraySpec) -> Tensor:
         raise AssertionError("an operator without weight has no weight gradient")

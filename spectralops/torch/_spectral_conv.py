@@ -10,10 +10,11 @@ from torch import Tensor
 
 from spectralops import _checks, _interchange, spectral, spectral_gradients
 from spectralops._arrays import ArraySpec, Home, dtype_name
+from spectralops._bilinear import FORWARD
 from spectralops._plans import transform
 from spectralops._plans.memo import memoised
 from spectralops._plans.spectral_conv import SpectralConvPlan
-from spectralops.torch._bilinear import FORWARD, Call, Family, apply
+from spectralops.torch._bilinear import Call, Family, apply
 from spectralops.torch._tensors import floating, planned, precision, recorded, spec_of, straight, tensor
 
 __all__ = ["spectral_conv"]
@@ -26,13 +27,6 @@ class SpectralConvolution(Family):
     """Truncated modes times the weight; options: depthwise, axes from the end."""
 
     name = OP
-
-    def plan(self, x: ArraySpec, w: ArraySpec, y_shape: tuple[int, ...], options: tuple[Any, ...], device: str) -> Any:
-        depthwise, axes = options
-        return spectral.plan_spectral_conv(
-            x.shape, x.dtype, w, depthwise=depthwise, out_shape=[y_shape[axis] for axis in axes], axes=axes,
-            device=device,
-        )  # fmt: skip
 
     def keeping(self, plan: SpectralConvPlan, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor] | None:
         if plan.backend != "cpu" or plan.out_dtype != plan.compute_dtype:

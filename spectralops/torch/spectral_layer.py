@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from spectralops import _checks
+from spectralops._bilinear import FORWARD
 from spectralops.errors import UnsupportedError
-from spectralops.torch._bilinear import FORWARD, Call
+from spectralops.torch._bilinear import Call
 from spectralops.torch._checkpoints import adapted
 from spectralops.torch._factorised import FACTORISATIONS
 from spectralops.torch._resample import fourier_resample
