@@ -26,6 +26,17 @@ SOPS_DEVICE int opaque(int n) {
   return n;
 }
 
+// The same pointer, of which the compiler knows nothing: what it points to is loaded where it is used instead of being
+// kept in registers through a loop.
+template <typename V>
+SOPS_DEVICE const V* anew(const V* at) {
+#ifdef __CUDACC__
+  asm volatile("" : "+l"(at));
+  __builtin_assume(__isGlobal(at));
+#endif
+  return at;
+}
+
 // First factor that a register transform is split by; R itself where it is computed directly.
 SOPS_CONSTEXPR int split(int r) {
   if (r <= 5) return r;

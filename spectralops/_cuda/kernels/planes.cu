@@ -13,17 +13,6 @@
 #include "pairs.cuh"
 #include "rows.cuh"
 
-// The same pointer, of which the compiler knows nothing: what it points to is loaded where it is used instead of being
-// kept in registers through a loop.
-template <typename V>
-SOPS_DEVICE const V* anew(const V* at) {
-#ifdef __CUDACC__
-  asm volatile("" : "+l"(at));
-  __builtin_assume(__isGlobal(at));
-#endif
-  return at;
-}
-
 // Room for `size` numbers of one of several transforms of `threads` threads side by side, which then meet other banks.
 template <typename T>
 SOPS_CONSTEXPR int room_of(int size, int threads) {
