@@ -280,7 +280,7 @@ def _ghost(v: Any, axis: int, place: int, rule: Any) -> Any:
 def _source(kind: str, layer: int, n: int) -> int:
     """Cell that a ghost is made from, counted from the face that it lies beyond."""
     if kind == "wrap":
-        return n - 1 - layer % n
+        return n - 1 - layer % max(n, 1)
     return layer if kind == "mirror" else 0
 
 

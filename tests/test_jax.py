@@ -310,6 +310,20 @@ def test_jax_vmap_over_fields_is_one_call(monkeypatch: pytest.MonkeyPatch) -> No
     assert calls == [30, *[1] * 6]
 
 
+@pytest.mark.parametrize(
+    ("call", "shapes"),
+    [
+        (sj.fft_conv2d, ((0, 4, 6, 5), (2, 4, 3, 3))),
+        (lambda u, nu: sj.diffusion_step(u, 1.0, 0.1, nu, on_unstable="ignore"), ((3, 0), (3, 0))),
+    ],
+    ids=["conv2d", "step"],
+)
+def test_jax_gradients_of_an_empty_batch_are_zero(call: Callable[..., Any], shapes: Any) -> None:
+    found = jax.grad(lambda *arrays: call(*arrays).sum(), (0, 1))(*(make(*shape) for shape in shapes))
+    for gradient, shape in zip(found, shapes, strict=True):
+        np.testing.assert_array_equal(gradient, np.zeros(shape))
+
+
 def test_jax_gradients_of_each_sample() -> None:
     x, w = make(4, 1, 2, 8), make(2, 2, 3, dtype="complex128")
     loss = lambda w, x: (sj.spectral_conv(x, w) ** 2).sum()  # noqa: E731

@@ -268,6 +268,23 @@ def test_torch_gradients_of_a_layer_share_the_transform_of_the_incoming_one(dept
         st.spectral_conv(*pair, axes=axes, depthwise=depthwise)
 
 
+@pytest.mark.parametrize(
+    ("call", "shapes"),
+    [
+        (st.spectral_filter, ((0, 6, 5), (6, 3))),
+        (st.spectral_conv, ((0, 3, 6, 5), (3, 2, 4, 3, 2))),
+        (st.fft_conv2d, ((0, 4, 6, 5), (2, 4, 3, 3))),
+        (st.convolve, ((0, 6), (3,))),
+        (lambda u, nu: st.diffusion_step(u, 1.0, 0.1, nu, on_unstable="ignore"), ((3, 0), (3, 0))),
+    ],
+    ids=["filter", "layer", "conv2d", "convolve", "step"],
+)
+def test_torch_gradients_of_an_empty_batch_are_zero(call: Callable[..., Any], shapes: Any) -> None:
+    inputs = [make(*shape) for shape in shapes]
+    for gradient, shape in zip(torch.autograd.grad(call(*inputs).sum(), inputs), shapes, strict=True):
+        assert gradient.equal(torch.zeros(shape, dtype=REAL))
+
+
 def test_torch_half_precision_fields_keep_float32_weights() -> None:
     x, weight = make(2, 2, 8, 8, dtype=torch.float32), make(2, 2, 4, 3, 2, dtype=torch.float32)
     y = st.spectral_conv(x.bfloat16(), weight)

@@ -89,6 +89,8 @@ def _compute(call: Call, a: Array, b: Array, shape: tuple[int, ...], dtype: str)
     """The map's values."""
     out = ArraySpec(shape, dtype)
     if call.which == WEIGHT:
+        if not a.size:
+            return jnp.zeros(out.shape, out.dtype)
         return _families[call.family].weight(call.options, a, b, out)
     build = _forward if call.which == FORWARD else _adjoint
     fold = _families[call.family].fold(call.options, spec_of(b))

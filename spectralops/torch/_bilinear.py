@@ -116,6 +116,8 @@ def compute(call: Call, a: Tensor, b: Tensor, shape: Sequence[int], dtype: torch
     if found is not None:
         return found
     if call.which == WEIGHT:
+        if not a.numel():
+            return a.new_zeros(shape, dtype=dtype)
         return family.weight(plan, a.detach(), b.detach(), ArraySpec(shape, dtype_name(dtype)))
     result: Tensor = _dispatch.run(plan, (a, b)[: len(plan.operands)], home)
     return result
