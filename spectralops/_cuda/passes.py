@@ -212,18 +212,25 @@ def _arithmetic(radix: int) -> float:
 
 @lru_cache(maxsize=1024)
 def passes(
-    n: int, itemsize: int, stride: int = 1, pairs: bool = False, most_threads: int = 1024, mirrored: bool = False
+    n: int,
+    itemsize: int,
+    stride: int = 1,
+    pairs: bool = False,
+    most_threads: int = 1024,
+    mirrored: bool = False,
+    points: int | None = None,
 ) -> Passes | Chirp | None:
     """The cheapest way to transform n points of real numbers of `itemsize` bytes, None where none fits.
 
     `stride` transforms are interleaved in shared memory. With `pairs` a thread must hold points 2i and 2i + 1 before
     the first pass (and after the last one of the inverse). With `mirrored` it is better if a thread has wavenumbers k
-    and n - k.
+    and n - k. A thread holds at most `points` of them, or as many as its registers can.
     """
     if pairs and n % 2:
         return None
+    points = points or POINTS[itemsize]
     if factors(n) is not None:
-        found = _cheapest(n, itemsize, stride, pairs, most_threads, mirrored)
+        found = _cheapest(n, points, stride, pairs, most_threads, mirrored)
         return None if found is None else found[1]
     # The shortest lengths that the convolution fits into, of which one may be cheaper than those before it. Transforms
     # of odd lengths, and of those with few factors of two, waste more than the points they save.
@@ -231,18 +238,17 @@ def passes(
     lengths = itertools.islice(
         (m for m in itertools.count(-(-(2 * n - 1) // step) * step, step) if max(factors(m) or (7,)) <= 5), 4
     )
-    inner = [(m, _cheapest(m, itemsize, stride, pairs, most_threads, False)) for m in lengths]
+    inner = [(m, _cheapest(m, points, stride, pairs, most_threads, False)) for m in lengths]
     ways = [(m * found[0], found[1]) for m, found in inner if found is not None]
     return Chirp(n, min(ways, key=lambda way: way[0])[1]) if ways else None
 
 
 def _cheapest(
-    n: int, itemsize: int, stride: int, pairs: bool, most_threads: int, mirrored: bool
+    n: int, points: int, stride: int, pairs: bool, most_threads: int, mirrored: bool
 ) -> tuple[float, Passes] | None:
     """Cost of a point, and how it comes about."""
     if n == 1:
         return None if pairs else (0.0, Passes((1,), 1, stride))
-    points = POINTS[itemsize]
     fewest = next((k for k in range(1, MOST_PASSES + 1) if points**k >= n), MOST_PASSES)
     orders = [order for order in _factorisations(n, min(fewest + 1, MOST_PASSES)) if max(order) <= points]
     # Radices of much the same size are the rule; only lengths that have none such are searched through.
