@@ -11,58 +11,16 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from small_filters import FORMS, GRIDS, call, same_bits
 
 import spectralops as so
 from spectralops import _compiler
 from spectralops._cpu import diffusion_filter
 from spectralops._cpu.vector import schedule, workspace
-from spectralops._plans.diffusion_filter import operand_arrays
 
 needs_compiler = pytest.mark.skipif(
     bool(_compiler.unavailable()), reason=_compiler.unavailable() or "kernels are compiled"
 )
-
-GRIDS = {
-    "1d": ((13,), (0,)),
-    "1d-batch": ((3, 21), (1,)),
-    "2d": ((17, 20), (0, 1)),
-    "2d-batch": ((3, 40, 9), (1, 2)),
-    "2d-apart": ((9, 3, 17), (0, 2)),
-    "3d": ((9, 12, 10), (0, 1, 2)),
-    "3d-batch": ((2, 6, 7, 8), (1, 2, 3)),
-    "one-row": ((1, 7), (0, 1)),
-    "one-column": ((5, 1), (0, 1)),
-    "two-rows": ((2, 5), (0, 1)),
-    "three-rows": ((3, 5), (0, 1)),
-}
-FORMS = ("open", "coast", "flux", "flux-coast", "adjoint")
-SPACING = (0.5, 0.7, 0.9)
-
-
-def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
-    """Equal to the last bit, the sign of zero included; one NaN is as good as another."""
-    nan = np.isnan(b)
-    return np.array_equal(np.isnan(a), nan) and a[~nan].tobytes() == b[~nan].tobytes()
-
-
-def call(form: str, shape: tuple[int, ...], axes: tuple[int, ...], rng: Any, dtype: str, **options: Any) -> Any:
-    """A filter of the given form as a function of the backend and the workers."""
-    u = rng.standard_normal(shape).astype(dtype)
-    u.flat[0] = -0.0
-    if form.endswith("coast"):
-        options["mask"] = rng.random(shape[-2:]) > 0.25
-        u[np.broadcast_to(~options["mask"], shape)] = np.nan
-    if form not in ("open", "coast"):
-        area, *faces = (1 + rng.random((2 * len(axes) + 1, *shape))).astype(dtype)
-        options["metric"] = so.Metric(area, faces[: len(axes)], faces[len(axes) :], (0.5,) * len(axes))
-    options["dx"] = SPACING[: len(axes)]
-
-    def run(backend: str, workers: int = 1) -> np.ndarray:
-        plan = so.plan_diffusion_filter(shape, dtype, 1.5, axes=axes, backend=backend, **options)
-        plan = plan.adjoint() if form == "adjoint" else plan
-        return plan(u, *operand_arrays(options.get("mask"), options.get("metric")), workers=workers)
-
-    return run
 
 
 @pytest.fixture

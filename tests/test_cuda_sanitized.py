@@ -45,6 +45,13 @@ def carried(u: Any, wind: Any, **tail: Any) -> Any:
     return so.pde_step(u, 1.0, 0.1, terms, bc=WALLS, integrator="rk4", on_unstable="ignore", **tail)
 
 
+def smoothed(*axes: int) -> Callable[..., Any]:
+    def call(u: Any, sea: Any, **tail: Any) -> Any:
+        return so.diffusion_filter(u, 1.5, (1.0,) * len(axes), n_steps=8, mask=sea > 0.5, axes=axes, **tail)
+
+    return call
+
+
 # name -> shapes of the arrays, the call
 CALLS: dict[str, tuple[Shapes, Callable[..., Any]]] = {
     "lines": (((5, 24),), filtered(1)),
@@ -91,6 +98,9 @@ CALLS: dict[str, tuple[Shapes, Callable[..., Any]]] = {
     "steps of volumes": (((7, 33, 68),), diffused(5, 0, 1, 2, bc=(WALLS[0], *WALLS))),
     "coefficients of each grid": (((3, 9, 12), (3, 1, 1)), diffused(3, 1, 2)),
     "stages": (((9, 13), (9, 13)), carried),
+    "levels of lines": (((3, 300), (300,)), smoothed(1)),
+    "levels of planes": (((2, 23, 200), (23, 200)), smoothed(1, 2)),
+    "levels of volumes": (((7, 9, 40), (7, 9, 40)), smoothed(0, 1, 2)),
 }  # fmt: skip
 # Fields that steps and filters read and write in 16 bits, in words of two and more.
 IN_16_BITS = ("lines", "images in a block", "a step of planes", "steps of planes", "steps of volumes", "stages")

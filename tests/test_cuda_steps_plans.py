@@ -133,7 +133,7 @@ class TestCutting:
         ids=["few", "one", "fewer-than-slots", "as-many-as-slots"],
     )
     def test_height(self, n: int, columns: int, expected: int) -> None:
-        assert marches._height(n, columns, 2, 160, 1) == expected
+        assert marches.height_of(n, columns, 2, 160, 1) == expected
 
 
 class TestLayout:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spectralops._plans.schemes import Weight
     from spectralops._plans.steps import StepPlan
 
-__all__ = ["LINE_BYTES", "March", "Marches", "Pass", "most_levels"]
+__all__ = ["LINE_BYTES", "SCHEDULERS", "March", "Marches", "Pass", "grid_of", "height_of", "most_levels"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +287,7 @@ class March:
             slots = device.multiprocessors * (SCHEDULERS if self.axes == 2 else 1)
             # Passes of one launch wait for one another: there the shortest march counts, not the busiest scheduler.
             saturation = 1 if passes > 1 else shape.walled if self._walls else shape.saturation
-            height = _height(n[0], grids * strips * tiles, levels, slots, saturation)
+            height = height_of(n[0], grids * strips * tiles, levels, slots, saturation)
             chunks = -(-n[0] // height)
         units = grids * strips * tiles * chunks
         grid = self._grid(n, height, chunks, tiles, strips, units)
@@ -317,34 +317,9 @@ class March:
         return Pass(kernel, levels, passes, grid)
 
     def _grid(self, n: tuple[int, ...], height: int, chunks: int, tiles: int, strips: int, units: int) -> Any:
-        wall = np.dtype([("scale", self.real, (2,)), ("offset", self.real, (2,))], align=True)
-        one = (self.axes,)
-        grid = np.zeros(
-            (),
-            np.dtype(
-                [
-                    ("n", self.index, one),
-                    *((name, self.index) for name in ("height", "chunks", "tiles", "strips", "units")),
-                    ("wraps", np.int32, one),
-                    ("held", np.int32, (self.axes, 2)),
-                    ("walls", wall, one),
-                ],
-                align=True,
-            ),
-        )
-        grid["n"] = n
-        for name, value in (
-            ("height", height),
-            ("chunks", chunks),
-            ("tiles", tiles),
-            ("strips", strips),
-            ("units", units),
-        ):
-            grid[name] = value
+        grid = grid_of(n, (height, chunks, tiles, strips, units), self.real, self.index)
         geometry = self.plan.geometry
         grid["held"] = geometry.held
-        # 1 * u + (-0) is u to the last bit, also for u = -0.
-        grid["walls"]["scale"], grid["walls"]["offset"] = 1.0, -0.0
         for a, sides in enumerate(geometry.ghosts):
             for side, layers in enumerate(sides):
                 if not layers:  # an axis along which nothing moves
@@ -356,8 +331,33 @@ class March:
         return grid
 
 
+def grid_of(n: tuple[int, ...], cut: tuple[int, ...], real: np.dtype[Any], index: np.dtype[Any]) -> Any:
+    """The struct of grids of these sizes, cut into pieces of so many slices, chunks, tiles, strips, units in all."""
+    wall = np.dtype([("scale", real, (2,)), ("offset", real, (2,))], align=True)
+    one, counts = (len(n),), ("height", "chunks", "tiles", "strips", "units")
+    grid = np.zeros(
+        (),
+        np.dtype(
+            [
+                ("n", index, one),
+                *((name, index) for name in counts),
+                ("wraps", np.int32, one),
+                ("held", np.int32, (len(n), 2)),
+                ("walls", wall, one),
+            ],
+            align=True,
+        ),
+    )
+    grid["n"] = n
+    for name, value in zip(counts, cut, strict=True):
+        grid[name] = value
+    # 1 * u + (-0) is u to the last bit, also for u = -0.
+    grid["walls"]["scale"], grid["walls"]["offset"] = 1.0, -0.0
+    return grid
+
+
 @lru_cache(maxsize=256)
-def _height(n: int, columns: int, levels: int, slots: int, saturation: int) -> int:
+def height_of(n: int, columns: int, levels: int, slots: int, saturation: int) -> int:
     """Slices of a chunk that let `columns` marches of n slices end soonest on `slots` schedulers.
 
     A march of h slices takes h + 2 * levels turns, and a scheduler with up to `saturation` marches no longer than

@@ -203,9 +203,12 @@ class DiffusionFilterPlan:
         """The transfer function that :meth:`response` approximates, at the squared wavenumber s."""
         return polynomial.target(np.asarray(s, np.float64), self.filter_scale, self.filter_shape, self.transition_width)
 
-    def recurrence(self, arrays: tuple[Any, ...], xp: Any) -> Recurrence:
-        """What an executor computes with, from the native operands, arrays of the library xp."""
-        return Recurrence.of(self, arrays, xp)
+    def recurrence(self, arrays: tuple[Any, ...], xp: Any, coasts: bool = True) -> Recurrence:
+        """What an executor computes with, from the native operands, arrays of the library xp.
+
+        Without `coasts` the form ``"coast"`` has no field of the cells, which the executor then forms itself.
+        """
+        return Recurrence.of(self, arrays, xp, coasts)
 
     def adjoint(self) -> DiffusionFilterPlan:
         """The plan of the adjoint operator A*, with <A u, w> = <u, A* w>: the same filter between areas."""
@@ -229,8 +232,10 @@ class DiffusionFilterPlan:
         ]
         if self.has_mask:
             lines.append("  mask: faces to cells that are False are closed, their values kept")
-        if self.backend == "cpu":
+        if self.backend in ("cpu", "cuda"):
             lines.append(f"  runs: {_support.algorithm(self)}")
+        elif reason := _support.passed_over(self):
+            lines.append(f"  runs: operations of CuPy, one after another (no kernels: {reason})")
         lines.append(
             f"  moves at least {self.bytes_moved} bytes, {self.flops} operations, {self.index_bits}-bit offsets"
         )
@@ -393,7 +398,7 @@ def _build(
     compute = _checks.compute_dtype(out_dtype)
     operands = [Operand("u", ArraySpec(shape, dtype), compute)]
     operands += [Operand(name, spec, "bool" if name == "mask" else compute) for name, spec in specs]
-    return DiffusionFilterPlan(
+    plan = DiffusionFilterPlan(
         op=OP,
         backend=chosen,
         operands=tuple(operands),
@@ -412,6 +417,7 @@ def _build(
         ),
         transposed=False,
     )
+    return _support.settled(plan, backend)
 
 
 def _refusal(axes: tuple[int, ...]) -> str:

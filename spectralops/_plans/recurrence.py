@@ -51,6 +51,8 @@ class Recurrence:
         The mask.
     field : array or None
         e or f.
+    closed : tuple of float
+        e for each count of dry neighbours: a number in base 3 with a digit for each of the axes, the first one's last.
     conductances : tuple of array
         g_0, g_1, ... of the form ``"flux"``.
     area : array or float
@@ -63,12 +65,13 @@ class Recurrence:
     form: str
     sea: Any
     field: Any
+    closed: tuple[float, ...]
     conductances: tuple[Any, ...]
     area: Any
 
     @classmethod
-    def of(cls, plan: Any, arrays: tuple[Any, ...], xp: Any) -> Recurrence:
-        """That of a plan's operands, arrays of the library xp."""
+    def of(cls, plan: Any, arrays: tuple[Any, ...], xp: Any, coasts: bool = True) -> Recurrence:
+        """That of a plan's operands, arrays of the library xp; e of its cells only with `coasts`."""
         named = dict(zip((operand.name for operand in plan.operands), arrays, strict=True))
         order = sorted(range(len(plan.axes)), key=lambda j: -plan.axes[j])
         axes = tuple(plan.axes[j] for j in order)
@@ -77,11 +80,12 @@ class Recurrence:
         sea = named.get("mask")
         if sea is not None:
             sea = sea.reshape((1,) * (len(plan.shape) - sea.ndim) + sea.shape)
-        build = cls(axes, periodic, tuple(weights[1:]), plan.form, sea, None, (), 1.0)
-        if plan.form == "open":
+        closed = tuple(-sum(w * (k // 3**j % 3) for j, w in enumerate(weights)) for k in range(3 ** len(weights)))
+        build = cls(axes, periodic, tuple(weights[1:]), plan.form, sea, None, closed, (), 1.0)
+        if plan.form == "open" or (plan.form == "coast" and not coasts):
             return build
         if plan.form == "coast":
-            return replace(build, field=build._closed_weights(weights, plan.compute_dtype, xp))
+            return replace(build, field=build._closed_weights(plan.compute_dtype, xp))
         return build._with_metric(plan, named, order, xp)
 
     def lower(self, x: Any, j: int, xp: Any) -> Any:
@@ -100,18 +104,16 @@ class Recurrence:
             moved[end] = x[end]
         return moved
 
-    def _closed_weights(self, weights: list[float], dtype: str, xp: Any) -> Any:
-        """e: of the dry neighbours of each cell."""
-        # A number in base 3 whose digits count the dry neighbours along each axis; on land all above these.
-        count = 3 ** len(weights)
+    def _closed_weights(self, dtype: str, xp: Any) -> Any:
+        """The field e: by the number of dry neighbours of each cell, on land above all of these."""
+        count = len(self.closed)
         kind = np.min_scalar_type(count)
         land = (~self.sea).astype(kind)
         code = land * kind.type(count)
-        for j in range(len(weights)):
+        for j in range(len(self.axes)):
             dry = self.lower(land, j, xp) + self.upper(land, j, xp)
             code += (1 - land) * dry * kind.type(3**j)
-        found = [-sum(w * (k // 3**j % 3) for j, w in enumerate(weights)) for k in range(count)]
-        return xp.asarray([*found, xp.nan], dtype)[code]
+        return xp.asarray([*self.closed, xp.nan], dtype)[code]
 
     def _with_metric(self, plan: Any, named: dict[str, Any], order: list[int], xp: Any) -> Recurrence:
         metric, dtype = plan.metric, plan.compute_dtype

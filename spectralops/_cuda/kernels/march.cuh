@@ -300,7 +300,10 @@ struct Columns {
   index_t first;                  // of the V cells; may lie beyond the grid
   index_t from[ALIGNED ? 1 : V];  // where they are read
   bool stores;
-  int end[2];  // which of the cells is the first and the last of the grid, -1 if none or if there is no end
+  uint32 ends[2];  // which of the cells is the first and which the last of the grid, if there are ends: one bit set
+
+  // Not by comparing numbers, which compilers turn into places in an array that then lies in memory.
+  SOPS_DEVICE bool at_end(int side, int k) const { return (ends[side] >> k & 1) != 0; }
 
   // Of a strip whose lanes hold `halo` columns more on each side than the strip has of its own.
   template <typename T, int A>
@@ -312,8 +315,8 @@ struct Columns {
 #pragma unroll
     for (int j = 0; j < (ALIGNED ? 1 : V); ++j) columns.from[j] = p.read(A - 1, columns.first + j, ALIGNED ? V : 1);
     const index_t last = p.n[A - 1] - 1 - columns.first;
-    columns.end[0] = !p.wraps[A - 1] && columns.first <= 0 && columns.first > -V ? (int)-columns.first : -1;
-    columns.end[1] = !p.wraps[A - 1] && last >= 0 && last < V ? (int)last : -1;
+    columns.ends[0] = !p.wraps[A - 1] && columns.first <= 0 && columns.first > -V ? 1u << -columns.first : 0;
+    columns.ends[1] = !p.wraps[A - 1] && last >= 0 && last < V ? 1u << last : 0;
     return columns;
   }
   template <bool CACHED = false, typename S>
@@ -353,8 +356,8 @@ SOPS_DEVICE void walls_beside(const Cells<T, V>& row, Cells<T, V>& west, Cells<T
     const Wall<T>& wall = p.walls[A - 1];
 #pragma unroll
     for (int k = 0; k < V; ++k) {
-      if ((!ALIGNED || k == 0) && columns.end[0] == k) west.x[k] = wall.scale[0] * row.x[k] + wall.offset[0];
-      if ((!ALIGNED || k == V - 1) && columns.end[1] == k) east.x[k] = wall.scale[1] * row.x[k] + wall.offset[1];
+      if ((!ALIGNED || k == 0) && columns.at_end(0, k)) west.x[k] = wall.scale[0] * row.x[k] + wall.offset[0];
+      if ((!ALIGNED || k == V - 1) && columns.at_end(1, k)) east.x[k] = wall.scale[1] * row.x[k] + wall.offset[1];
     }
   }
 }
@@ -390,8 +393,8 @@ SOPS_DEVICE void hold_columns(const Cells<T, V>& row, Cells<T, V>& next, const C
   if constexpr (WALLS) {
 #pragma unroll
     for (int k = 0; k < V; ++k) {
-      if ((!ALIGNED || k == 0) && p.held[A - 1][0] && columns.end[0] == k) next.x[k] = row.x[k];
-      if ((!ALIGNED || k == V - 1) && p.held[A - 1][1] && columns.end[1] == k) next.x[k] = row.x[k];
+      if ((!ALIGNED || k == 0) && p.held[A - 1][0] && columns.at_end(0, k)) next.x[k] = row.x[k];
+      if ((!ALIGNED || k == V - 1) && p.held[A - 1][1] && columns.at_end(1, k)) next.x[k] = row.x[k];
     }
   }
 }
