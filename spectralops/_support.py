@@ -71,6 +71,8 @@ COMPILED_STEPS = "pointwise terms only if compiled by numba"
 
 DEVICE_STEPS = "all but functions of the caller's and the spectral method, which run on cupy"
 
+DEVICE_SMOOTHING = "one to three axes; others run on cupy"
+
 DEVICE_TRANSFORMS = "one to three axes, lengths that fit a block; others run on cupy"
 
 DEVICE_CONVOLUTIONS = (
@@ -107,6 +109,7 @@ SUPPORT: dict[tuple[str, str], Support] = {
     **{(op, "cuda"): Support("spectralops._cuda.steps", REALS, DEVICE_STEPS, stored=EACH) for op in STEPS},
     **_rows(STEPS, REALS, numpy="_plain.steps", cupy="_plain.steps", reference="_reference.steps"),
     **_rows(STENCILS, ALL, numpy="_plain.stencils", cupy="_plain.stencils", reference="_reference.stencils"),
+    ("diffusion_filter", "cuda"): Support("spectralops._cuda.diffusion_filter", REALS, DEVICE_SMOOTHING),
     **_rows(
         ("diffusion_filter",),
         REALS,
