@@ -88,12 +88,18 @@ def call(term: str, grid: str, rng: np.random.Generator, dtype: str, **options: 
 def tiling(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Grids of the tests' size as they are, and cut into many tiles of few levels, as large ones are.
 
-    Of each, some tests interleave rows wherever they may, others nowhere.
+    Of each, some tests interleave rows wherever they may, others nowhere; of the second, some cut rows only.
     """
-    interleaving = zlib.crc32(request.node.name.encode()) % 2
-    constants = {"LEAST_LEVELS": 1, "SPARE_FRACTION": 0} if interleaving else {"LEAST_LEVELS": 99}
+    choice = zlib.crc32(request.node.name.encode())
+    interleaving = {"LEAST_LEVELS": 1, "PLAIN_LEVELS": 1, "SPARE_FRACTION": 0}
+    constants = interleaving if choice % 2 else {"LEAST_LEVELS": 99, "PLAIN_LEVELS": 99}
     if request.param == "tiles":
-        constants |= {"TILE_REACHES": 1, **SMALL}
+        constants |= {
+            "TILE_REACHES": 1,
+            **SMALL,
+            "TALL_ROWS": 99 if choice & 2 else 1,
+            "BLOCK_ROWS": 4 if choice & 4 else 3,
+        }
     cut_up(monkeypatch, **constants)
     return request.param
 
@@ -206,12 +212,14 @@ def test_any_tiling_gives_the_bits_of_single_numpy_steps(
         TILE_BYTES=data.draw(st.sampled_from([1, 2000]), "tile"),
         TILE_REACHES=data.draw(st.integers(1, 3), "reaches"),
         TALL_REACHES=data.draw(st.integers(1, 5), "tall"),
-        TALL_ROWS=1,
+        TALL_ROWS=data.draw(st.sampled_from([1, 99]), "whole"),
         BLOCK_ROWS=data.draw(st.integers(1, 9), "rows"),
         BLOCK_PLANES=data.draw(st.integers(1, 3), "planes"),
         MOST_LEVELS=data.draw(st.integers(1, 9), "levels"),
         MASKED_LEVELS=1,
+        WHOLE_LEVELS=1,
         LEAST_LEVELS=data.draw(st.integers(1, 5), "interleaved from"),
+        PLAIN_LEVELS=data.draw(st.integers(1, 5), "sums interleaved from"),
         SPARE_FRACTION=data.draw(st.sampled_from([0, 0, 8]), "left over"),
     )
     rng = np.random.default_rng(problem["seed"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -44,7 +46,7 @@ def test_tiles_cover_every_cell_and_all_steps(periodic: bool, workers: int) -> N
         for item in one.items:
             y, x, rows, cells, walls = (int(item[k]) for k in (Item.Y, Item.X, Item.ROWS, Item.CELLS, Item.WALLS))
             y0, x0 = (y if walls & Wall.LOW_ROW else y + reach), (x if walls & Wall.LOW_CELL else x + whole)
-            y1 = y + rows - (0 if walls & Wall.HIGH_ROW else reach)
+            y1 = y + rows - (0 if walls & Wall.HIGH_ROW else 1 if one.kept else reach)
             x1 = x + cells - (0 if walls & Wall.HIGH_CELL else whole)
             seen[item[Item.GRID], y0:y1, x0:x1] += 1
         assert (seen == 1).all()
@@ -69,13 +71,17 @@ def test_rows_that_fit_into_the_cache_wrap_inside_a_tile_and_longer_ones_are_cut
 def test_tall_tiles_take_turns_in_what_the_cache_holds() -> None:
     (one,) = tiles.passes(frame((1, 2000, 256), (False, True, True)), 16, 1)
     assert len(one.items) == 1
-    assert one.items[0, Item.ROWS] == 2032
+    # Around the end of the grid: a row for each level, and one that the last level looks at.
+    assert one.items[0, [Item.Y, Item.ROWS]].tolist() == [-16, 2017]
     height = tiles.CACHE_BYTES // (256 * 8)
     assert one.layout == tiles.Layout.of_tile((1, height, 256), (0, 1, 1), 4)
+    assert one.kept == 2 * 15 * one.layout.pitch
     assert (one.records[0][:, Record.STAGE] == -2).any()
     (taller,) = tiles.passes(frame((1, 5000, 256), (False, False, True)), 32, 1)
-    assert len(taller.items) == -(-5000 // max(tiles.TALL_REACHES * 32, tiles.TALL_ROWS)) == 3
+    assert len(taller.items) == -(-5000 // max(tiles.TALL_REACHES * 32, tiles.TALL_ROWS)) == 2
     (deep,) = tiles.passes(frame((1, 2000, 1024), (False, True, True)), 32, 1)
+    assert one.interleaved == (host.lanes(F32) <= tiles.MOST_LANES)
+    assert not deep.interleaved
     assert deep.layout == tiles.Layout.of_tile((1, 2 * (32 + tiles.BLOCK_ROWS[2]), 576), (0, 1, 1), 4)
     (single,) = tiles.passes(frame((1, 2000, 256), (False, True, True)), 1, 1)
     assert len(single.items) == -(-2000 // (tiles.TILE_BYTES // (256 * 8)))
@@ -162,6 +168,24 @@ def test_costly_steps_take_few_levels_a_pass_and_masked_ones_more() -> None:
     assert [one.steps for one in engine.Prepared(plan).passes(1)] == [3, 3, 3]
 
 
+@pytest.mark.parametrize(
+    ("shape", "wraps", "workers", "integrator", "steps"),
+    [
+        ((4096, 512), True, 1, "euler", 64),
+        ((4097, 512), True, 1, "euler", 32),
+        ((4096, 513), True, 1, "euler", 32),
+        ((4096, 512), True, 2, "euler", 32),
+        ((4096, 512), True, 1, "rk2", 16),
+        ((4096, 512), False, 1, "rk2", 32),
+    ],
+)
+def test_planes_of_which_no_cell_is_computed_twice_take_more_levels(
+    shape: tuple[int, int], wraps: bool, workers: int, integrator: str, steps: int
+) -> None:
+    of = tiles.Frame(1, (1, *shape), 2, (False, wraps, True), (0, 1, 1), program(integrator=integrator))
+    assert [one.steps for one in tiles.passes(of, 2 * steps, workers)] == [steps, steps]
+
+
 def test_rows_are_interleaved_for_several_levels_where_whole_blocks_waste_little() -> None:
     masked = program(mask=np.ones((64, 64), bool))
     block = host.lanes(F32) * vectors_of(host.lanes(F32))
@@ -175,7 +199,8 @@ def test_rows_are_interleaved_for_several_levels_where_whole_blocks_waste_little
     few = host.lanes(F32) <= tiles.MOST_LANES
     assert interleaved(block, 4) == few
     assert not interleaved(block, 3)
-    assert not interleaved(block, 4, program())
+    assert not interleaved(block, 15, program())
+    assert interleaved(block, 16, program()) == few
     assert not interleaved(block, 4, widths=(0, 1, 2))
     least = -(-block * 16 // 9)  # an eighth of them is as much as completes two blocks
     assert interleaved(least, 4) == few
@@ -227,19 +252,46 @@ def test_interleaved_rows_keep_their_ghosts_apart(n: int, itemsize: int, lanes: 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_every_level_finds_the_one_before_in_its_source(data: st.DataObject) -> None:
-    """Cells are marked with the level that they hold, those that a vector runs over with none; ghosts are left out."""
     integrator = data.draw(st.sampled_from(sorted(BUFFERS)))
     stages = {"euler": 1, "rk2": 2, "ssprk3": 3, "rk4": 4}[integrator]
     levels = stages * data.draw(st.integers(1, 4))
     widths = data.draw(st.integers(0, 3)), data.draw(st.integers(0, 3))
-    rows, cells = data.draw(st.integers(1, 30)), data.draw(st.integers(1, 60))
     lanes = data.draw(st.sampled_from([1, 2, 4, 8]))
+    rows = data.draw(st.integers(1, 30))
+    cells = data.draw(st.integers(1, 40)) + 2 * schedules.reach(levels, (0, *widths), lanes)[2]
     block = data.draw(st.integers(1, 9))
     walls = data.draw(st.sampled_from([0, 4, 8, 12])) | data.draw(st.sampled_from([0, 16, 32, 48]))
     height = None
     if data.draw(st.booleans()) and block < rows:
         height = levels * widths[0] + block + data.draw(st.integers(0, 9))
-    records = schedule(integrator, stages, levels, (1, rows, cells), (0, *widths), walls | 3, (1, block), lanes, height)
+    check_levels(integrator, levels, widths, (rows, cells), lanes, block, walls, height)
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_rows_that_are_put_behind_the_last_ones_move_with_them(width: int) -> None:
+    for rows, block, more in itertools.product(range(2 * width + 1, 13), range(1, 5), range(0, 9, 2)):
+        check_levels("euler", 3, (width, 1), (rows, 8), 1, block, 48, 3 * width + block + more)
+
+
+def check_levels(
+    integrator: str,
+    levels: int,
+    widths: tuple[int, int],
+    extent: tuple[int, int],
+    lanes: int,
+    block: int,
+    walls: int,
+    height: int | None,
+) -> None:
+    """Mark cells with the level that they hold, those that a vector runs over with none; leave ghosts out."""
+    stages, (rows, cells) = {"euler": 1, "rk2": 2, "ssprk3": 3, "rk4": 4}[integrator], extent
+    turning = integrator == "euler" and levels > 1 and not walls & 12 and 0 < 2 * widths[0] <= rows and block < rows
+    whole, begun = rows, {}
+    if turning:
+        rows += (levels + 1) * widths[0]
+    records = schedule(
+        integrator, stages, levels, (1, rows, cells), (0, *widths), walls | 3, (1, block), lanes, height, turning
+    )
     far = schedules.reach(levels, (0, *widths), lanes)
     pad = 3  # rows of ghosts
     held = np.full((4, 2 * pad + min(rows, height or rows), cells), -1)
@@ -252,6 +304,15 @@ def test_every_level_finds_the_one_before_in_its_source(data: st.DataObject) -> 
             assert j0 + pad - shift >= 0
             held[:] = -1
             held[:, j0 + pad - shift : j1 + pad - shift] = kept
+            continue
+        if stage < -3:
+            some = held[record[Record.SOURCE], j0 + pad - shift : j1 + pad - shift]
+            level, at = int(record[Record.TARGET]) + 1, j0 - (whole if stage == -5 else 0)
+            assert (at, j1 - j0) == (level * widths[0], 2 * widths[0])
+            if stage == -4:
+                begun[level] = some.copy()
+            else:
+                some[:] = begun.pop(level)
             continue
         assert 0 <= j0 < j1 <= rows
         assert 0 <= i0 < i1 <= cells
@@ -284,10 +345,13 @@ def test_every_level_finds_the_one_before_in_its_source(data: st.DataObject) -> 
         else:
             held[record[Record.TARGET], j0:j1, i0:over] = -1
             held[record[Record.TARGET], j0:j1, i0:i1] = level
-    inner = tuple(
-        slice(0 if walls & low else reach, n if walls & 2 * low else max(0, n - reach))
+    ends = [
+        (0 if walls & low else reach, n if walls & 2 * low else max(0, n - reach))
         for low, reach, n in ((4, far[1], rows), (16, far[2], cells))
-    )
+    ]
+    if turning:
+        ends[0] = far[1], far[1] + whole
+    inner = tuple(slice(*both) for both in ends)
     assert (result[inner] == levels).all()
     result[inner] = -1
     assert (result == -1).all()

@@ -133,6 +133,7 @@ class Ground:
             program.masked,
             len(self.faces),
         )
+        job[Job.RUNS] = not program.pointwise and self.frame.widths[2] == 1 and not any(map(any, self.geometry.held))
         job[Job.RESTORED], job[Job.MARKED] = program.restored, len(program.closed) if program.marked else 0
         first = 3 - self.frame.dims
         job[Job.HELD] = sum(
@@ -241,7 +242,8 @@ class Prepared:
             np.copyto(out, target.transpose(np.argsort(ground.order)))
 
     def _run(self, one: Pass, compute: Callable[..., None], job: int, workers: int) -> None:
-        size = one.layout.size * self.ground.frame.cell_bytes
+        frame = self.ground.frame
+        size = one.layout.size * frame.cell_bytes + one.kept * frame.itemsize
 
         def part(first: int, end: int) -> None:
             buffer = workspace.take(size)

@@ -49,6 +49,7 @@ class Job(Place):
     FACES = auto()  # address of what is made for them
     FACE_COUNT = auto()
     HELD = auto()  # bits of sides
+    RUNS = auto()  # whether rows have one ghost at either end, and no cell is held or told by a pointwise function
     STRAIGHT = auto()  # address of a job whose pitches are the grid's own
     STAGES = auto()  # addresses of the functions that compute rows
     FUNCTIONS = auto()  # addresses of the pointwise ones
@@ -97,7 +98,8 @@ class Record(Place):
     -1 - k that of a level that would else go to the k-th copy of u.
 
     Rows lie in scratch memory as many rows further up as SHIFT says. The stage -2 moves the rows J0 to J1 up there. The
-    stage -3 computes its cells, which have all their neighbours, from the array itself.
+    stage -3 computes its cells, which have all their neighbours, from the array itself. The stage -4 keeps rows of the
+    SOURCE-th copy of u behind all fields of scratch memory, in the TARGET-th place there is; -5 brings them back.
     """
 
     STAGE = auto()
@@ -111,6 +113,7 @@ class Record(Place):
     I0 = auto()
     I1 = auto()
     SHIFT = auto()
+    RUN = auto()  # of the first of several blocks that feed no rows of ghosts: how many; of the others -1; else 0
 
 
 class Wall(IntEnum):

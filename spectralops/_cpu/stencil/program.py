@@ -126,6 +126,12 @@ class Program:
         return shared and not self.pointwise and self.operations <= FEW_OPERATIONS
 
     @property
+    def plain(self) -> bool:
+        """Whether a cell becomes a sum of neighbours, also along rows, which takes more loads than additions."""
+        along = any(tap.axis == 2 for tap in self.taps)
+        return along and not (self.fluxes or self.transport or self.masked or self.pointwise)
+
+    @property
     def mean_places(self) -> dict[Mean, int]:
         """Places of the means of fields at faces, which do not change from level to level."""
         found = [Mean(part.given, part.axis, part.slot) for part in self.fluxes if part.given >= 0]

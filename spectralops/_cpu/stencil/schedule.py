@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spectralops._cpu.stencil.layout import HELD, Record
+from spectralops._cpu.stencil.layout import HELD, Flag, Record
 
 __all__ = ["reach", "schedule"]
 
@@ -34,6 +34,7 @@ def schedule(
     block: tuple[int, int],
     lanes: int,
     height: int | None = None,
+    turning: bool = False,
 ) -> Array:
     """Records of a tile of `extent` cells with the given walls, in blocks of so many planes and rows.
 
@@ -42,6 +43,10 @@ def schedule(
 
     Where scratch memory holds no more than `height` rows of the tile, those that are still needed move up when it is
     full.
+
+    Where rows are `turning`, they wrap around inside the tile: each level begins as many rows further up than the one
+    before as the stencil is wide, and ends as many further. The rows that it begins with are kept, and put behind its
+    last ones, where the next level looks at them.
     """
     sizes = (*block, extent[2])
     lags = [0 if size >= n else width for size, n, width in zip(sizes, extent, widths, strict=True)]
@@ -54,6 +59,10 @@ def schedule(
         first = k * sizes[axis] - t * lags[axis]
         # Where there is no wall: what the levels to come look at beyond the cells of the result.
         left = far[axis] - (levels - t) * widths[axis]
+        if turning and axis == 1:
+            lower = t * widths[1]
+            upper = extent[1] - np.where(t > 0, (levels - t + 1) * widths[1], 0)
+            return np.maximum(first, lower), np.minimum(first + sizes[1], upper)
         end = np.minimum(first + sizes[axis], extent[axis] - (0 if walls & 2 << 2 * axis else left))
         if axis == 2:
             left = np.where(t < levels, left // lanes * lanes, left)
@@ -77,19 +86,26 @@ def schedule(
     records[:, Record.TARGET] = np.where(t == 0, 0, np.where(t == levels, -1 - pair[:, 1], pair[:, 1]))
     records[:, Record.FLAGS] = flags
     records[:, Record.P0 : Record.SHIFT] = np.stack([bound for span in spans for bound in span], 1)
-    records[:, Record.SHIFT] = 0
+    records[:, Record.SHIFT] = records[:, Record.RUN] = 0
     wanted = np.all([first < end for first, end in spans], 0)
     records, ky = records[wanted], ky[wanted]
+    if turning:
+        records, ky = _keeping(records, ky, t[wanted], (levels, extent[1] - (levels + 1) * widths[1], widths[1]))
     if height is not None and height < extent[1]:
-        records = _moving(records, ky, (extent[1], block[1], height), levels * lags[1], widths[1])
+        ahead = widths[1] if turning else 0
+        records = _moving(records, ky, (extent[1], block[1], height), levels * lags[1], (widths[1], ahead))
+    _find_runs(records)
     records = np.ascontiguousarray(records)
     records.setflags(write=False)
     return records
 
 
-def _moving(records: Array, ky: Array, sizes: Three, behind: int, width: int) -> Array:
-    """Records with the shifts of their rows, and those that move rows. The last level lags `behind` the loading."""
-    rows, block, height = sizes
+def _moving(records: Array, ky: Array, sizes: Three, behind: int, more: tuple[int, int]) -> Array:
+    """Records with the shifts of their rows, and those that move rows. The last level lags `behind` the loading.
+
+    So many rows `more` are in use before what the last level computes, and after what is loaded.
+    """
+    (rows, block, height), (before, after) = sizes, more
     shifts, moves, places = np.zeros(ky[-1] + 1, np.int64), [], []
     shift = 0
     for k in range(len(shifts)):
@@ -98,13 +114,41 @@ def _moving(records: Array, ky: Array, sizes: Three, behind: int, width: int) ->
         if min((k + 1) * block, rows) - shift > height and first > shift:
             move = np.zeros(len(Record), np.int64)
             move[Record.STAGE], move[Record.SHIFT] = -2, first - shift
-            move[[Record.J0, Record.J1]] = first - width - shift, min(k * block, rows) - shift
+            move[[Record.J0, Record.J1]] = first - before - shift, min(k * block, rows) + after - shift
             moves.append(move)
             places.append(np.searchsorted(ky, k))
             shift = first
         shifts[k] = shift
     records[:, Record.SHIFT] = shifts[ky]
     return np.insert(records, places, moves, 0) if moves else records
+
+
+def _keeping(records: Array, ky: Array, t: Array, sizes: Three) -> tuple[Array, Array]:
+    """Records and `ky` with those that keep the first rows of levels, and that put them behind the last ones."""
+    levels, rows, width = sizes
+    inner, after, keeps = (t > 0) & (t < levels), [], []
+    for stage, first, done in ((-4, 0, 2 * width), (-5, rows, rows)):
+        # Of each level, the record with which these rows are there, or all rows.
+        reached = (records[:, Record.J0] < t * width + done) & (t * width + done <= records[:, Record.J1])
+        for k in np.flatnonzero(inner & reached):
+            keep = np.zeros(len(Record), np.int64)
+            keep[[Record.STAGE, Record.SOURCE, Record.TARGET]] = stage, records[k, Record.TARGET], t[k] - 1
+            keep[[Record.J0, Record.J1]] = t[k] * width + first, t[k] * width + first + 2 * width
+            keeps.append(keep)
+            after.append(k)
+    places = np.array(after, np.int64)
+    table = np.array(keeps, np.int64).reshape(-1, len(Record))
+    return np.insert(records, places + 1, table, 0), np.insert(ky, places + 1, ky[places])
+
+
+def _find_runs(records: Array) -> None:
+    """Say which records follow one another that compute rows of a plane to scratch memory and feed no ghost rows."""
+    planes = records[:, Record.P1] - records[:, Record.P0]
+    alone = (records[:, Record.FLAGS] & (Flag.LOW_PLANE | Flag.HIGH_PLANE | Flag.LOW_ROW | Flag.HIGH_ROW)) == 0
+    plain = (records[:, Record.STAGE] >= 0) & (records[:, Record.TARGET] >= 0) & (planes == 1) & alone
+    ends = np.flatnonzero(np.diff(plain, prepend=False, append=False))
+    records[plain, Record.RUN] = -1
+    records[ends[::2], Record.RUN] = ends[1::2] - ends[::2]
 
 
 def reach(levels: int, widths: Three, lanes: int) -> Three:

@@ -35,9 +35,11 @@ def emit_sweep(e: Emitter) -> None:
     emit_marks(e)
     _emit_load_block(e)
     _emit_move(e)
+    _emit_keep(e)
     if e.interleaved:
         _emit_unload(e)
     _emit_level(e)
+    _emit_run(e)
     if not e.interleaved:
         _emit_straight(e)
     with e.function("sweep", "qqiii", private=False) as (job, items, first, last, address):
@@ -47,24 +49,23 @@ def emit_sweep(e: Emitter) -> None:
             records, count = (e.scalar(item, int(place)) for place in (Item.RECORDS, Item.COUNT))
             with e.loop(0, count) as k:
                 arguments = (job, item, e.shift(e.pointer(records, "q"), k * len(Record)), scratch)
-                _emit_record(e, arguments)
+                run = e.select(e.scalar(job, int(Job.RUNS)) > 0, e.scalar(arguments[2], int(Record.RUN)), 0)
+                with e.when(run >= 0):  # others belong to one that is done
+                    e.either(run > 0, partial(e.call, "run", *arguments), partial(_emit_record, e, arguments))
 
 
 def _emit_record(e: Emitter, arguments: tuple[Value, ...]) -> None:
-    """Compute a block of a level, load one of a tile, move rows up, or compute a block straight from the array.
+    """Compute a block of a level, load one of a tile, move rows, compute a block straight from the array, or keep rows.
 
-    The last is for rows in order.
+    Rows straight from the array are in order.
     """
     stage = e.scalar(arguments[2], int(Record.STAGE))
 
-    def rarer() -> None:
-        if e.interleaved:
-            e.call("move", *arguments)
-        else:
-            e.either(stage.equals(-2), lambda: e.call("move", *arguments), lambda: e.call("straight", *arguments))
-
     def other() -> None:
-        e.either(stage.equals(-1), lambda: e.call("load", *arguments), rarer)
+        rare = {-2: "move", **({} if e.interleaved else {-3: "straight"}), -4: "keep", -5: "keep"}
+        for kind, name in {-1: "load", **rare}.items():
+            with e.when(stage.equals(kind)):
+                e.call(name, *arguments)
 
     e.either(stage < 0, other, lambda: e.call("level", *arguments))
 
@@ -81,6 +82,20 @@ def _emit_move(e: Emitter) -> None:
             source = e.shift(first, k * j[Job.SIZE])
             target = e.shift(source, r[Record.SHIFT] * pitch * -1)
             e.move(e.bytes_at(target), e.bytes_at(source), size)
+
+
+def _emit_keep(e: Emitter) -> None:
+    """Define ``keep(job, item, record, scratch)``: rows of a copy of u, and ghosts, to where they stay or back."""
+    with e.function("keep", "qqqf") as (job, _, record, scratch):
+        j, r = Tables(e, job), Tables(e, record)
+        pitch, size = j[Job.PITCH], j[Job.SIZE]
+        count = (r[Record.J1] - r[Record.J0]) * pitch
+        row = r[Record.J0] - r[Record.SHIFT] + j[Job.WIDTH_OF_ROWS]
+        there = e.shift(scratch, j[Job.SCRATCH] * size + r[Record.TARGET] * count)
+        here = e.shift(scratch, r[Record.SOURCE] * size + row * pitch)
+        back = r[Record.STAGE].equals(-5)
+        target, source = e.select(back, here, there), e.select(back, there, here)
+        e.copy(e.bytes_at(target), e.bytes_at(source), count * e.bytes)
 
 
 def _emit_load_block(e: Emitter) -> None:
@@ -150,6 +165,37 @@ def _emit_level(e: Emitter) -> None:
                 e.call("restore", job, item, record, p, bits, result)
         with e.when(target >= 0):
             _emit_ghosts(e, (job, item, record, e.shift(inner, base)), flags, Table.CELLS)
+
+
+def _emit_run(e: Emitter) -> None:
+    """Define ``run(job, item, record, scratch)``: blocks of several levels one after another.
+
+    The same as `level` does for each of them, without what it asks every time.
+    """
+    with e.function("run", "qqqf") as (job, item, records, scratch):
+        j, i = Tables(e, job), Tables(e, item)
+        coefficients = coefficients_of(e, j, i)
+        size, pitch, plane_pitch = j[Job.SIZE], j[Job.PITCH], j[Job.PLANE_PITCH]
+        stages = e.pointer(j[Job.STAGES], "q")
+        rules, zero = _Rules(e, job, e.integer(int(Table.CELLS))), e.integer(0)
+        ends = []
+        for high in (0, 1):
+            scale, offset = (e.scalar(p) for p in rules.scale_and_offset(2, high, zero))
+            source, ghost = rules.source(2, high, zero, i[Item.CELLS]), _ghost(i[Item.CELLS], high, zero)
+            ends.append((Flag.LOW_CELL << high, scale, offset, place_of(e, source), place_of(e, ghost)))
+        with e.loop(0, e.scalar(records, int(Record.RUN))) as k:
+            r = Tables(e, e.shift(records, k * len(Record)))
+            first, n = units_of(e, r)
+            row = origin_of(j, r) + r[Record.P0] * plane_pitch + r[Record.J0] * pitch
+            count, flags = r[Record.J1] - r[Record.J0], r[Record.FLAGS]
+            source, target = (e.shift(scratch, r[which] * size + row) for which in (Record.SOURCE, Record.TARGET))
+            s, to = e.shift(source, first), e.shift(target, first)
+            rows = e.scalar(stages, r[Record.STAGE])
+            e.call_address(rows, job, coefficients, scratch, row + first, s, to, pitch, count, n, zero)
+            for flag, scale, offset, inside, ghost in ends:
+                with e.when((flags & flag) > 0), e.loop(0, count) as k:
+                    line = e.shift(target, k * pitch)
+                    e.put(line, ghost, _affine(scale, offset, e.scalar(line, inside)))
 
 
 def _emit_unload(e: Emitter) -> None:

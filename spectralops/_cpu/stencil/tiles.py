@@ -30,19 +30,25 @@ SHARED_FRACTION = 4
 MOST_LEVELS = {1: 64, 2: 32, 3: 8}
 # With a mask in two dimensions, of which much is made when it is loaded, half as many more do gain.
 MASKED_LEVELS = 48
+# As many levels of planes of which no cell is computed twice.
+WHOLE_LEVELS = 64
 FEW_LEVELS, MANY_OPERATIONS = 4, 60
-# Rows (and planes) of a level between two levels' turns; multiples of the four rows that kernels take at a time.
-BLOCK_ROWS = {2: 8, 3: 16}
+# Rows (and planes) of a level between two levels' turns; multiples of the four rows that kernels take at a time. Four
+# rows that a level reads and writes stay in the nearest cache until the next one, eight do not.
+BLOCK_ROWS = {2: 4, 3: 16}
 BLOCK_PLANES = 2
 # A tile whose rows take turns in scratch memory is at most so many times taller than what a pass reaches beyond it, or
 # has so many rows: its neighbours compute little twice, and the order of its levels is still a short list.
-TALL_REACHES, TALL_ROWS = 64, 2048
+TALL_REACHES, TALL_ROWS = 64, 4096
 # Rows that a single step computes straight from the array before tiles compute their ends, or more where short ones
 # would make many tiles: as much of the array as a tile of one level has scratch memory.
 STRAIGHT_ROWS = 32
 # Rows are interleaved for so many levels at least, as that costs several moves of lanes a vector; where of whole blocks
 # no more than a part is left over; and with so many lanes at most, else blocks are long.
 LEAST_LEVELS, SPARE_FRACTION, MOST_LANES = 4, 8, 8
+# Rows of sums of neighbours gain less: for so many levels, and only where they are not cut, as whole blocks of cells
+# that tiles compute twice would take what is gained.
+PLAIN_LEVELS = 16
 # A tile is at least this many times longer than what a pass reaches beyond it: neighbours compute the rest twice.
 TILE_REACHES = {1: 16, 2: 16, 3: 8}
 
@@ -102,14 +108,22 @@ class Frame:
         """Scratch memory of a cell."""
         return self.program.scratch * self.itemsize
 
+    @property
+    def turning(self) -> bool:
+        """Whether rows may wrap around inside a tile whose levels begin, each, further along than the one before."""
+        periodic, width = self.periodic[1], self.widths[1]
+        return self.dims == 2 and periodic and 0 < 2 * width <= self.shape[1] and self.program.stages == 1
+
     def layout(self, extent: Three, interleaved: bool = False) -> Layout:
         return Layout.of_tile(extent, self.widths, self.itemsize, self.unit if interleaved else 1)
 
     def interleaves(self, levels: int, cells: int) -> bool:
         """Whether rows of so many cells are interleaved on their way through so many levels."""
         whole = -(-cells // self.unit) * self.unit
-        lasting = levels >= LEAST_LEVELS and whole * SPARE_FRACTION <= cells * (SPARE_FRACTION + 1)
-        return lasting and self.lanes <= MOST_LANES and self.widths[2] == 1 and self.program.interleaves
+        filled = self.lanes <= MOST_LANES and whole * SPARE_FRACTION <= cells * (SPARE_FRACTION + 1)
+        uncut = self.dims == 2 and cells == self.shape[2] and levels >= PLAIN_LEVELS and self.program.plain
+        lasting = uncut or (levels >= LEAST_LEVELS and self.program.interleaves)
+        return lasting and filled and self.widths[2] == 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,6 +136,7 @@ class Pass:
     layout: Layout
     interleaved: bool
     records: tuple[np.ndarray[Any, Any], ...]
+    kept: int  # elements of scratch memory behind all fields, for rows that wrap around
 
 
 @lru_cache(maxsize=64)
@@ -169,20 +184,29 @@ def _straight(frame: Frame) -> Pass:
     return tiles.made(1, blocks)
 
 
-def _most_steps(frame: Frame) -> int:
+def _most_steps(frame: Frame, workers: int) -> int:
     """Steps of a pass at most."""
     levels = MOST_LEVELS[frame.dims]
     if frame.program.operations > MANY_OPERATIONS:
         levels = FEW_LEVELS
+    elif frame.dims == 2 and _is_whole(frame, levels, workers):
+        levels = max(levels, WHOLE_LEVELS)
     elif frame.program.masked and frame.dims == 2:
         levels = max(levels, MASKED_LEVELS)
     return max(1, levels // frame.program.stages)
 
 
+def _is_whole(frame: Frame, levels: int, workers: int) -> bool:
+    """Whether tiles of so many levels are whole planes, of which no cell is computed twice."""
+    _, rows, n = frame.shape
+    alone = rows <= TALL_ROWS and n <= TILE_REACHES[2] * levels and frame.grids >= workers
+    return alone and (frame.turning or not frame.periodic[1])
+
+
 def _tiled(frame: Frame, steps: int, workers: int) -> Iterator[Pass]:
     """Passes over tiles of rows and parts of rows, each through all planes."""
     dims, (planes, rows, n) = frame.dims, frame.shape
-    for count in _parts(steps, _most_steps(frame)):
+    for count in _parts(steps, _most_steps(frame, workers)):
         levels = count * frame.program.stages
         far = reach(levels, frame.widths, frame.lanes)
         least = [TILE_REACHES[dims] * k for k in far]
@@ -190,7 +214,7 @@ def _tiled(frame: Frame, steps: int, workers: int) -> Iterator[Pass]:
         if dims == 2:
             window = far[1] + BLOCK_ROWS[dims]
             if levels == 1:  # has no use for rows that stay
-                most = TILE_BYTES // (2 * BLOCK_ROWS[dims] * frame.cell_bytes)
+                most = TILE_BYTES // (TILE_REACHES[dims] * frame.cell_bytes)
             else:  # the cache should hold twice what all levels work on at a time
                 most = CACHE_BYTES // (2 * window * frame.cell_bytes)
             parts = _count(n, max(least[2], most))
@@ -223,7 +247,7 @@ def _lines(frame: Frame, steps: int, workers: int) -> Iterator[Pass]:
         bands = max(_count(rows, height), min(rows, -(-workers // frame.grids)))
         yield _pass(frame, steps, [[(0, 1)], _cuts(rows, bands), [(0, n)]], (1, rows))
         return
-    for count in _parts(steps, _most_steps(frame)):
+    for count in _parts(steps, _most_steps(frame, workers)):
         reach = count * frame.program.stages * frame.widths[2]
         parts = _count(n, max(CACHE_BYTES // frame.cell_bytes, TILE_REACHES[1] * reach))
         yield _pass(frame, count, [[(0, 1)], _cuts(rows, rows), _cuts(n, parts)], (1, 1))
@@ -263,6 +287,7 @@ class _Tiles:
         self.items: list[tuple[int, ...]] = []
         self.records: dict[tuple[int, Three], Any] = {}
         self.largest: Three = (0, 0, 0)
+        self.turning = False
 
     def add(self, cuts: list[list[tuple[int, int]]]) -> None:
         """Tiles that are cut along each axis as said.
@@ -271,6 +296,7 @@ class _Tiles:
         """
         frame, block = self.frame, self.block
         far = reach(self.levels, frame.widths, frame.lanes)
+        self.turning = frame.turning and self.levels > 1 and len(cuts[1]) == 1 and block[1] < frame.shape[1]
         sides = []  # of each axis: (first, extent, walls) of its tiles
         for axis, ranges in enumerate(cuts):
             low, high = 1 << 2 * axis, 2 << 2 * axis
@@ -284,6 +310,8 @@ class _Tiles:
                 first = 0 if walls & low else first
                 end = frame.shape[axis] if walls & high else end
                 before, after = (0 if walls & side else far[axis] for side in (low, high))
+                if self.turning and axis == 1:  # what is next to the cells of the last level is made of fields
+                    after = frame.widths[1]
                 tiles.append((first - before, end - first + before + after, walls))
             sides.append(tiles)
         for z, planes, walls_z in sides[0]:
@@ -312,6 +340,7 @@ class _Tiles:
                 self.block,
                 frame.lanes,
                 self.height,
+                self.turning,
             )
         return self.records[key]
 
@@ -322,4 +351,5 @@ class _Tiles:
         records = (*self.records.values(), *more)
         interleaved = self.frame.interleaves(self.levels, self.largest[2])
         layout = self.frame.layout(self.largest, interleaved)
-        return Pass(steps, table, table.ctypes.data, layout, interleaved, records)
+        kept = (self.levels - 1) * 2 * self.frame.widths[1] * layout.pitch if self.turning else 0
+        return Pass(steps, table, table.ctypes.data, layout, interleaved, records, kept)
