@@ -27,7 +27,7 @@ NUMBERS = frozenset({float, int, np.float64, np.float32})
 # Plans kept by their dt and number of steps for arguments that look the same.
 KEPT = 16
 # Cells that are looked at together for the largest diffusivity.
-PART = 1 << 15
+PART = 1 << 16
 
 # Places among Options.
 COUNT, UNSTABLE = 3, 5
@@ -376,25 +376,29 @@ def _largest(setup: Setup, place: int, array: Any, mask: Any) -> float:
 
 def _extremes(values: Any, where: Any) -> tuple[float, float]:
     """Least and largest value where the mask is True; zeros if there is none. NaN counts as both."""
-    if where is None:
-        return (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
-    if not where.any():
+    if not values.size or (where is not None and not where.any()):
         return 0.0, 0.0
-    # Mostly no cell is negative, and the largest is one of the computed ones, which is quicker to see.
-    low, highest = float(values.min()), np.unravel_index(values.argmax(), values.shape)
-    if low >= 0.0 and where[highest]:
-        return low, float(values[highest])
+    if where is None:
+        return float(values.min()), float(values.max())
     if values.flags.c_contiguous and where.flags.c_contiguous:
         values, where = values.reshape(-1), where.reshape(-1)
-    spare = values[np.unravel_index(where.argmax(), where.shape)]
     # In parts that stay in cache: a copy of the whole field would take as long as steps do.
     rows = max(1, PART * len(values) // values.size)
-    found = []
-    for k in range(0, len(values), rows):
-        part = np.where(where[k : k + rows], values[k : k + rows], spare)
-        found.append((part.min(), part.max()))
-    lows, highs = zip(*found, strict=True)
-    return float(np.min(lows)), float(np.max(highs))
+    parts = [values[k : k + rows] for k in range(0, len(values), rows)]
+    lows, highs = [part.min() for part in parts], [part.max() for part in parts]
+    computed = [where[k : k + rows] for k in range(0, len(values), rows)]
+    low, high = float(np.min(lows)), 0.0
+    if low >= 0.0:
+        # Mostly no cell is negative: of the parts with the largest values few are looked at again.
+        for k in np.argsort(highs)[::-1]:
+            if highs[k] <= high:
+                break
+            high = max(high, float(np.where(computed[k], parts[k], 0).max()))
+        return low, high
+    spare = values[np.unravel_index(where.argmax(), where.shape)]
+    chosen = (np.where(some, part, spare) for some, part in zip(computed, parts, strict=True))
+    least, most = zip(*((part.min(), part.max()) for part in chosen), strict=True)
+    return float(np.min(least)), float(np.max(most))
 
 
 def _in_words(terms: Iterable[Term], integrator: str) -> str:
