@@ -132,6 +132,25 @@ def plan_pde_step(
 ) -> StepPlan:
     """The plan of :func:`pde_step`; call it with u, the arrays of the terms in their order, source and mask.
 
+    Parameters
+    ----------
+    shape, dtype
+        Of the field.
+    dx, dt, terms, integrator, bc, source, mask, steps, method, on_unstable, axes, backend
+        As for :func:`pde_step`; arrays may be given as ``ArraySpec`` values.
+    device : str
+        Where the arrays will lie, ``"cpu"`` or ``"cuda"``.
+
+    Returns
+    -------
+    StepPlan
+        A frozen, hashable value; call it with u and the arrays.
+
+    Raises
+    ------
+    TypeError, ValueError, StabilityError, UnsupportedError
+        As for :func:`pde_step`.
+
     Examples
     --------
     >>> import spectralops as so

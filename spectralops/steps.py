@@ -155,6 +155,25 @@ def plan_diffusion_step(
     Array arguments are arrays, or their ``ArraySpec``; call the plan with u and these arrays in the order of the
     arguments: ``plan(u, nu, source, mask)``.
 
+    Parameters
+    ----------
+    shape, dtype
+        Of the field.
+    dx, dt, nu, bc, source, mask, steps, method, on_unstable, axes, backend
+        As for :func:`diffusion_step`; arrays may be given as ``ArraySpec`` values.
+    device : str
+        Where the arrays will lie, ``"cpu"`` or ``"cuda"``.
+
+    Returns
+    -------
+    StepPlan
+        A frozen, hashable value; call it with u and the arrays.
+
+    Raises
+    ------
+    TypeError, ValueError, StabilityError, UnsupportedError
+        As for :func:`diffusion_step`.
+
     Examples
     --------
     >>> import spectralops as so
@@ -288,6 +307,25 @@ def plan_convection_step(
     device: str = "cpu",
 ) -> StepPlan:
     """The plan of :func:`convection_step`; call it as ``plan(u, *velocity, source, mask)`` with the array arguments.
+
+    Parameters
+    ----------
+    shape, dtype
+        Of the field.
+    velocity, dx, dt, scheme, form, bc, source, mask, steps, method, on_unstable, axes, backend
+        As for :func:`convection_step`; arrays may be given as ``ArraySpec`` values.
+    device : str
+        Where the arrays will lie, ``"cpu"`` or ``"cuda"``.
+
+    Returns
+    -------
+    StepPlan
+        A frozen, hashable value; call it with u and the arrays.
+
+    Raises
+    ------
+    TypeError, ValueError, StabilityError, UnsupportedError
+        As for :func:`convection_step`.
 
     Examples
     --------
@@ -429,6 +467,25 @@ def plan_diffuse_convect_step(
     device: str = "cpu",
 ) -> StepPlan:
     """The plan of :func:`diffuse_convect_step`; call it as ``plan(u, nu, *velocity, source, mask)`` with the arrays.
+
+    Parameters
+    ----------
+    shape, dtype
+        Of the field.
+    dx, dt, nu, velocity, scheme, form, bc, source, mask, steps, method, on_unstable, axes, backend
+        As for :func:`diffuse_convect_step`; arrays may be given as ``ArraySpec`` values.
+    device : str
+        Where the arrays will lie, ``"cpu"`` or ``"cuda"``.
+
+    Returns
+    -------
+    StepPlan
+        A frozen, hashable value; call it with u and the arrays.
+
+    Raises
+    ------
+    TypeError, ValueError, StabilityError, UnsupportedError
+        As for :func:`diffuse_convect_step`.
 
     Examples
     --------

@@ -27,6 +27,8 @@ FAULTS = [
     ("fft", (2, 3), {"axis": 2}, "axis is 2, but must lie in [-2, 2) for x with 2 dimensions"),
     ("irfft", (2, 3), {"axis": -3}, "axis is -3, but must lie in [-2, 2) for x with 2 dimensions"),
     ("dct", (3,), {"axis": 1}, "axis is 1, but must lie in [-1, 1) for x with 1 dimensions"),
+    ("fftshift", (2, 3), {"axes": 2}, "axes has 2, but must lie in [-2, 2) for x with 2 dimensions"),
+    ("ifftshift", (3,), {"axes": (0, -2)}, "axes has -2, but must lie in [-1, 1) for x with 1 dimensions"),
     ("fft", (), {}, "x has 0 dimensions, but must have at least 1"),
     ("rfft", (3,), {"n": 0}, "n is 0, but must be at least 1"),
     ("hfft", (3,), {"n": -1}, "n is -1, but must be at least 1"),

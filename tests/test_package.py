@@ -218,6 +218,9 @@ def test_public_names_are_documented(name: str) -> None:
     thing = getattr(spectralops, name)
     text = inspect.getdoc(thing) or ""
     assert text, f"{name} has no docstring"
+    if name.startswith("plan_"):
+        for section in ("Parameters", "Returns", "Raises", "Examples"):
+            assert f"{section}\n{'-' * len(section)}" in text, f"{name} lacks {section}"
     if name in OPERATORS:
         for section in ("Parameters", "Returns", "Raises", "Notes", "References", "Examples"):
             assert f"{section}\n{'-' * len(section)}" in text, f"{name} lacks {section}"

@@ -12,7 +12,9 @@ import numpy as np
 from spectralops import _checks
 from spectralops.errors import UnsupportedError
 
-__all__ = ["Norm", "Sizes", "lengths", "no_plan", "no_workers", "result_shape", "spelled", "transform_dtype"]
+__all__ = [
+    "Norm", "Sizes", "check_axes", "lengths", "no_plan", "no_workers", "result_shape", "spelled", "transform_dtype"
+]  # fmt: skip
 
 Norm = Literal["backward", "ortho", "forward"]
 Sizes = int | Sequence[int] | None
@@ -107,6 +109,15 @@ def _many(op: str, shape: tuple[int, ...], s: Any, axes: Any) -> tuple[tuple[int
     if min(sizes) < 1:
         raise ValueError(f"{op}: s is {sizes}, but must be at least 1 along each axis")
     return sizes, axes
+
+
+def check_axes(op: str, axes: Any, ndim: int) -> None:
+    """Raise AxisError, a ValueError and an IndexError, unless all axes are of an array; they may be named twice."""
+    for axis in _integers(op, "axes", axes):
+        if not -ndim <= axis < ndim:
+            raise np.exceptions.AxisError(
+                f"{op}: axes has {axis}, but must lie in [{-ndim}, {ndim}) for x with {ndim} dimensions"
+            )
 
 
 def _default_length(op: str, shape: tuple[int, ...], axis: int, halved: bool, name: str) -> int:

@@ -220,6 +220,8 @@ def _check_hankel(op: str, name: str, shape: tuple[int, ...], dtype: Any, dln: A
 
 def shift(op: str, x: Any, axes: Any) -> Any:
     """numpy.fft's fftshift or ifftshift of any library, which keeps every dtype and, in torch, gradients."""
+    if axes is not None:
+        _arguments.check_axes(op, axes, x.ndim if hasattr(x, "ndim") else np.ndim(x))
     library = _arrays.library_of(x)
     if library == "torch":
         return getattr(sys.modules["torch"].fft, op)(x, axes)

@@ -33,6 +33,13 @@ def fftfreq(n: int, d: float = 1.0, *, xp: Any = None, device: Any = None) -> An
     array
         Of length `n`; the Nyquist frequency of even `n` is negative.
 
+    Raises
+    ------
+    TypeError
+        If `n` is no integer.
+    ValueError
+        If `n` is below 1 or `d` is zero.
+
     Examples
     --------
     >>> import spectralops.fft as fft
@@ -60,6 +67,13 @@ def rfftfreq(n: int, d: float = 1.0, *, xp: Any = None, device: Any = None) -> A
     -------
     array
         Of length n//2 + 1.
+
+    Raises
+    ------
+    TypeError
+        If `n` is no integer.
+    ValueError
+        If `n` is below 1 or `d` is zero.
 
     Examples
     --------
@@ -95,6 +109,13 @@ def fftshift(x: Any, axes: int | Sequence[int] | None = None) -> Any:
     array
         Of the shape and dtype of `x`.
 
+    Raises
+    ------
+    TypeError
+        If `axes` are no integers.
+    IndexError
+        If an axis is none of x's.
+
     Examples
     --------
     >>> import spectralops.fft as fft
@@ -118,6 +139,13 @@ def ifftshift(x: Any, axes: int | Sequence[int] | None = None) -> Any:
     -------
     array
         Of the shape and dtype of `x`.
+
+    Raises
+    ------
+    TypeError
+        If `axes` are no integers.
+    IndexError
+        If an axis is none of x's.
 
     Examples
     --------

@@ -39,6 +39,16 @@ def fftn(
     array
         Complex, of lengths `s` along `axes`.
 
+    Raises
+    ------
+    TypeError
+        If `x` is no array of numbers, or `s` or `axes` are no integers.
+    ValueError
+        If a length is below 1, an axis is none of x's or named twice, `s` has not one entry per axis, `norm` is none of
+        the three, or `workers` is given for an array that is not NumPy's.
+    NotImplementedError
+        If `plan` is given for an array that is not CuPy's.
+
     Examples
     --------
     >>> import numpy as np
@@ -77,6 +87,23 @@ def ifftn(
     -------
     array
         Complex, of lengths `s` along `axes`.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array of numbers, or `s` or `axes` are no integers.
+    ValueError
+        If a length is below 1, an axis is none of x's or named twice, `s` has not one entry per axis, `norm` is none of
+        the three, or `workers` is given for an array that is not NumPy's.
+    NotImplementedError
+        If `plan` is given for an array that is not CuPy's.
+
+    Examples
+    --------
+    >>> import spectralops.fft as fft
+    >>> fft.ifftn([[4.0, 0.0], [0.0, 0.0]])
+    array([[1.-0.j, 1.-0.j],
+           [1.-0.j, 1.-0.j]])
     """
     return transform("ifftn", x, s, axes, norm, overwrite_x, workers, plan)
 
@@ -110,6 +137,16 @@ def rfftn(
     -------
     array
         Complex, of lengths `s` along `axes`, the last of them s[-1]//2 + 1.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array of numbers or is complex, or `s` or `axes` are no integers.
+    ValueError
+        If a length is below 1, an axis is none of x's or named twice, `s` has not one entry per axis, `norm` is none of
+        the three, or `workers` is given for an array that is not NumPy's.
+    NotImplementedError
+        If `plan` is given for an array that is not CuPy's.
 
     Examples
     --------
@@ -152,6 +189,16 @@ def irfftn(
     array
         Real, of lengths `s` along `axes`.
 
+    Raises
+    ------
+    TypeError
+        If `x` is no array of numbers, or `s` or `axes` are no integers.
+    ValueError
+        If a length is below 1, an axis is none of x's or named twice, `s` has not one entry per axis, `norm` is none of
+        the three, or `workers` is given for an array that is not NumPy's.
+    NotImplementedError
+        If `plan` is given for an array that is not CuPy's.
+
     Examples
     --------
     >>> import numpy as np
@@ -192,6 +239,23 @@ def hfftn(
     -------
     array
         Real, of lengths `s` along `axes`.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array of numbers, or `s` or `axes` are no integers.
+    ValueError
+        If a length is below 1, an axis is none of x's or named twice, `s` has not one entry per axis, `norm` is none of
+        the three, or `workers` is given for an array that is not NumPy's.
+    NotImplementedError
+        If `plan` is given for an array that is not CuPy's.
+
+    Examples
+    --------
+    >>> import spectralops.fft as fft
+    >>> fft.hfftn([[1.0, 2.0], [0.0, 0.0]])
+    array([[ 3., -1.],
+           [ 3., -1.]])
     """
     return transform("hfftn", x, s, axes, norm, overwrite_x, workers, plan)
 
@@ -225,5 +289,22 @@ def ihfftn(
     -------
     array
         Complex, of lengths `s` along `axes`, the last of them s[-1]//2 + 1.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array of numbers or is complex, or `s` or `axes` are no integers.
+    ValueError
+        If a length is below 1, an axis is none of x's or named twice, `s` has not one entry per axis, `norm` is none of
+        the three, or `workers` is given for an array that is not NumPy's.
+    NotImplementedError
+        If `plan` is given for an array that is not CuPy's.
+
+    Examples
+    --------
+    >>> import spectralops.fft as fft
+    >>> fft.ihfftn([[3.0, -1.0], [3.0, -1.0]])
+    array([[1.+0.j, 2.+0.j],
+           [0.+0.j, 0.+0.j]])
     """
     return transform("ihfftn", x, s, axes, norm, overwrite_x, workers, plan)

@@ -42,6 +42,16 @@ def fft(
     array
         Complex, of length `n` along `axis`.
 
+    Raises
+    ------
+    TypeError
+        If `x` is no array of numbers, or `n` or `axis` is no integer.
+    ValueError
+        If a length is below 1, `axis` is none of x's, `norm` is none of the three, or `workers` is given for an array
+        that is not NumPy's.
+    NotImplementedError
+        If `plan` is given for an array that is not CuPy's.
+
     Examples
     --------
     >>> import numpy as np
@@ -84,6 +94,16 @@ def ifft(
     array
         Complex, of length `n` along `axis`.
 
+    Raises
+    ------
+    TypeError
+        If `x` is no array of numbers, or `n` or `axis` is no integer.
+    ValueError
+        If a length is below 1, `axis` is none of x's, `norm` is none of the three, or `workers` is given for an array
+        that is not NumPy's.
+    NotImplementedError
+        If `plan` is given for an array that is not CuPy's.
+
     Examples
     --------
     >>> import numpy as np
@@ -125,6 +145,16 @@ def rfft(
     -------
     array
         Complex, of length n//2 + 1 along `axis`.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array of numbers or is complex, or `n` or `axis` is no integer.
+    ValueError
+        If a length is below 1, `axis` is none of x's, `norm` is none of the three, or `workers` is given for an array
+        that is not NumPy's.
+    NotImplementedError
+        If `plan` is given for an array that is not CuPy's.
 
     Examples
     --------
@@ -170,6 +200,16 @@ def irfft(
     array
         Real, of length `n` along `axis`.
 
+    Raises
+    ------
+    TypeError
+        If `x` is no array of numbers, or `n` or `axis` is no integer.
+    ValueError
+        If a length is below 1, `axis` is none of x's, `norm` is none of the three, or `workers` is given for an array
+        that is not NumPy's.
+    NotImplementedError
+        If `plan` is given for an array that is not CuPy's.
+
     Examples
     --------
     >>> import numpy as np
@@ -213,6 +253,22 @@ def hfft(
     -------
     array
         Real, of length `n` along `axis`.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array of numbers, or `n` or `axis` is no integer.
+    ValueError
+        If a length is below 1, `axis` is none of x's, `norm` is none of the three, or `workers` is given for an array
+        that is not NumPy's.
+    NotImplementedError
+        If `plan` is given for an array that is not CuPy's.
+
+    Examples
+    --------
+    >>> import spectralops.fft as fft
+    >>> fft.hfft([1.0, 2.0, 1.0])
+    array([ 6.,  0., -2.,  0.])
     """
     return transform("hfft", x, n, axis, norm, overwrite_x, workers, plan)
 
@@ -248,5 +304,21 @@ def ihfft(
     -------
     array
         Complex, of length n//2 + 1 along `axis`.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array of numbers or is complex, or `n` or `axis` is no integer.
+    ValueError
+        If a length is below 1, `axis` is none of x's, `norm` is none of the three, or `workers` is given for an array
+        that is not NumPy's.
+    NotImplementedError
+        If `plan` is given for an array that is not CuPy's.
+
+    Examples
+    --------
+    >>> import spectralops.fft as fft
+    >>> fft.ihfft([1.0, 2.0, 3.0, 2.0])
+    array([ 2. +0.j, -0.5-0.j,  0. +0.j])
     """
     return transform("ihfft", x, n, axis, norm, overwrite_x, workers, plan)

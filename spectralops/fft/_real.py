@@ -54,6 +54,14 @@ def dct(
     array
         Of the kind of `x`, of length `n` along `axis`.
 
+    Raises
+    ------
+    TypeError
+        If `x` is no array of numbers, is a tensor that requires grad, or `n` or `axis` is no integer.
+    ValueError
+        If a length is below 1 (2 for type 1), `axis` is none of x's, `type` or `norm` is none of those named, or
+        `workers` is given for an array that is not NumPy's.
+
     Examples
     --------
     >>> import numpy as np
@@ -97,6 +105,20 @@ def idct(
     -------
     array
         Of the kind of `x`, of length `n` along `axis`.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array of numbers, is a tensor that requires grad, or `n` or `axis` is no integer.
+    ValueError
+        If a length is below 1 (2 for type 1), `axis` is none of x's, `type` or `norm` is none of those named, or
+        `workers` is given for an array that is not NumPy's.
+
+    Examples
+    --------
+    >>> import spectralops.fft as fft
+    >>> fft.idct([6.0, 0.0, 0.0])
+    array([1., 1., 1.])
     """
     return real_transform("idct", x, type, n, axis, norm, overwrite_x, workers, orthogonalize)
 
@@ -139,6 +161,20 @@ def dst(
     -------
     array
         Of the kind of `x`, of length `n` along `axis`.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array of numbers, is a tensor that requires grad, or `n` or `axis` is no integer.
+    ValueError
+        If a length is below 1, `axis` is none of x's, `type` or `norm` is none of those named, or `workers` is given
+        for an array that is not NumPy's.
+
+    Examples
+    --------
+    >>> import spectralops.fft as fft
+    >>> fft.dst([1.0, 0.0], type=3)
+    array([1.41421356, 1.41421356])
     """
     return real_transform("dst", x, type, n, axis, norm, overwrite_x, workers, orthogonalize)
 
@@ -176,6 +212,20 @@ def idst(
     -------
     array
         Of the kind of `x`, of length `n` along `axis`.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array of numbers, is a tensor that requires grad, or `n` or `axis` is no integer.
+    ValueError
+        If a length is below 1, `axis` is none of x's, `type` or `norm` is none of those named, or `workers` is given
+        for an array that is not NumPy's.
+
+    Examples
+    --------
+    >>> import spectralops.fft as fft
+    >>> fft.idst(fft.dst([1.0, 2.0, 4.0])).round(12)
+    array([1., 2., 4.])
     """
     return real_transform("idst", x, type, n, axis, norm, overwrite_x, workers, orthogonalize)
 
@@ -212,6 +262,21 @@ def dctn(
     -------
     array
         Of the kind of `x`, of lengths `s` along `axes`.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array of numbers, is a tensor that requires grad, or `s` or `axes` are no integers.
+    ValueError
+        If a length is below 1 (2 for type 1), an axis is none of x's or named twice, `s` has not one entry per axis,
+        `type` or `norm` is none of those named, or `workers` is given for an array that is not NumPy's.
+
+    Examples
+    --------
+    >>> import spectralops.fft as fft
+    >>> fft.dctn([[1.0, 1.0], [1.0, 1.0]])
+    array([[16.,  0.],
+           [ 0.,  0.]])
     """
     return real_transform("dctn", x, type, s, axes, norm, overwrite_x, workers, orthogonalize)
 
@@ -247,6 +312,21 @@ def idctn(
     -------
     array
         Of the kind of `x`, of lengths `s` along `axes`.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array of numbers, is a tensor that requires grad, or `s` or `axes` are no integers.
+    ValueError
+        If a length is below 1 (2 for type 1), an axis is none of x's or named twice, `s` has not one entry per axis,
+        `type` or `norm` is none of those named, or `workers` is given for an array that is not NumPy's.
+
+    Examples
+    --------
+    >>> import spectralops.fft as fft
+    >>> fft.idctn([[16.0, 0.0], [0.0, 0.0]])
+    array([[1., 1.],
+           [1., 1.]])
     """
     return real_transform("idctn", x, type, s, axes, norm, overwrite_x, workers, orthogonalize)
 
@@ -282,6 +362,21 @@ def dstn(
     -------
     array
         Of the kind of `x`, of lengths `s` along `axes`.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array of numbers, is a tensor that requires grad, or `s` or `axes` are no integers.
+    ValueError
+        If a length is below 1, an axis is none of x's or named twice, `s` has not one entry per axis, `type` or `norm`
+        is none of those named, or `workers` is given for an array that is not NumPy's.
+
+    Examples
+    --------
+    >>> import spectralops.fft as fft
+    >>> fft.dstn([[1.0, 1.0], [1.0, 1.0]]).round(12) + 0.0
+    array([[8., 0.],
+           [0., 0.]])
     """
     return real_transform("dstn", x, type, s, axes, norm, overwrite_x, workers, orthogonalize)
 
@@ -317,6 +412,21 @@ def idstn(
     -------
     array
         Of the kind of `x`, of lengths `s` along `axes`.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array of numbers, is a tensor that requires grad, or `s` or `axes` are no integers.
+    ValueError
+        If a length is below 1, an axis is none of x's or named twice, `s` has not one entry per axis, `type` or `norm`
+        is none of those named, or `workers` is given for an array that is not NumPy's.
+
+    Examples
+    --------
+    >>> import spectralops.fft as fft
+    >>> fft.idstn(fft.dstn([[1.0, 2.0], [3.0, 4.0]])).round(12)
+    array([[1., 2.],
+           [3., 4.]])
     """
     return real_transform("idstn", x, type, s, axes, norm, overwrite_x, workers, orthogonalize)
 
@@ -349,6 +459,19 @@ def fht(a: Any, dln: float, mu: float, offset: float = 0.0, bias: float = 0.0) -
     References
     ----------
     A. J. S. Hamilton, MNRAS 312 (2000) 257, appendix B.
+
+    Raises
+    ------
+    TypeError
+        If `a` is complex, no array of numbers, or a tensor that requires grad.
+    ValueError
+        If the last axis of `a` is empty or `dln` is zero.
+
+    Examples
+    --------
+    >>> import spectralops.fft as fft
+    >>> fft.fht([1.0, 1.0, 1.0, 1.0], dln=0.5, mu=0.0).round(4)
+    array([1., 1., 1., 1.])
     """
     return hankel("fht", "a", a, dln, mu, offset, bias)
 
@@ -381,5 +504,18 @@ def ifht(A: Any, dln: float, mu: float, offset: float = 0.0, bias: float = 0.0) 
     References
     ----------
     A. J. S. Hamilton, MNRAS 312 (2000) 257, appendix B.
+
+    Raises
+    ------
+    TypeError
+        If `A` is complex, no array of numbers, or a tensor that requires grad.
+    ValueError
+        If the last axis of `A` is empty or `dln` is zero.
+
+    Examples
+    --------
+    >>> import spectralops.fft as fft
+    >>> fft.ifht(fft.fht([1.0, 2.0, 2.0, 1.0], 0.5, 0.0), 0.5, 0.0).round(12)
+    array([1., 2., 2., 1.])
     """
     return hankel("ifht", "A", A, dln, mu, offset, bias)
