@@ -29,10 +29,10 @@ MOST_AXES = 3
 U, OUT, SPACE, MASK, FIELD, FACES = range(6)
 # Levels of a pass, by how much a row keeps in registers; cells of a lane by bytes of a number; warps of a block; marches
 # for each scheduler below which more cost no time. Measured on an H200.
-MOST_LEVELS, WIDTH, WARPS, SATURATION = {"open": 8, "coast": 6, "flux": 4}, {4: 4, 8: 2}, 4, 3
+MOST_LEVELS, WIDTH, WARPS, SATURATION = {"open": 6, "coast": 4, "flux": 5}, {4: 4, 8: 2}, 4, 3
 THREADS, MOST_BLOCKS_Y = 256, 65535
-# Levels between passes lie in scratch memory: of as many grids at a time as keep it in the second-level cache.
-SPACE_BYTES = 32 << 20
+# Levels between passes lie in scratch memory, of as many grids at a time as it holds: fewer leave multiprocessors idle.
+SPACE_BYTES = 160 << 20
 COUNTS = 27
 
 
