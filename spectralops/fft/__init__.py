@@ -52,10 +52,12 @@ from scipy.fft import (
     skip_backend,
 )
 
+from spectralops.fft._cosine import dct, dctn, idct, idctn
+from spectralops.fft._hankel import fht, ifht
 from spectralops.fft._helpers import fftfreq, fftshift, ifftshift, rfftfreq
 from spectralops.fft._n_dimensions import fftn, hfftn, ifftn, ihfftn, irfftn, rfftn
 from spectralops.fft._one_dimension import fft, hfft, ifft, ihfft, irfft, rfft
-from spectralops.fft._real import dct, dctn, dst, dstn, fht, idct, idctn, idst, idstn, ifht
+from spectralops.fft._sine import dst, dstn, idst, idstn
 from spectralops.fft._two_dimensions import fft2, hfft2, ifft2, ihfft2, irfft2, rfft2
 
 __all__ = [

@@ -13,11 +13,13 @@ from spectralops import _checks
 from spectralops.errors import UnsupportedError
 
 __all__ = [
-    "Norm", "Sizes", "check_axes", "lengths", "no_plan", "no_workers", "result_shape", "spelled", "transform_dtype"
+    "Norm", "Sizes", "Type", "check_axes", "lengths", "no_plan", "no_workers", "result_shape", "spelled",
+    "transform_dtype",
 ]  # fmt: skip
 
 Norm = Literal["backward", "ortho", "forward"]
 Sizes = int | Sequence[int] | None
+Type = Literal[1, 2, 3, 4]
 
 NORMS = ("backward", "ortho", "forward")
 REAL_INPUT = frozenset({"rfft", "rfft2", "rfftn", "ihfft", "ihfft2", "ihfftn", "fht", "ifht"})

@@ -51,7 +51,7 @@ PART_MATRIX, PART_STRIDE, PART_FOLDED, PART_KEPT, PART_POINTS, PART_MODES, PART_
 ) = range(16)
 
 # Modes of images to blocks of as many modes as lanes, and back.
-BLOCKS, BLOCK_STEP, DENSE_STEP, DENSE_IMAG, DENSE_COUNT, BLOCK_FIELDS = range(6)
+BLOCKS, BLOCK_STEP, DENSE_STEP, DENSE_IMAG, DENSE_COUNT = range(5)
 
 # Products over channels: result[row][column] = Σ over terms of left[row][term] · right[term][column], for each mode.
 (
