@@ -84,6 +84,10 @@ def debug(*, max_size: int = 2**16, stability: bool = True) -> Iterator[DebugRep
 
     Raises
     ------
+    TypeError
+        If `max_size` is no integer, or `stability` neither True nor False.
+    ValueError
+        If `max_size` is negative.
     MismatchError
         If a result disagrees with the reference. The message names the operator, its backend and the worst element.
     StabilityError
@@ -104,11 +108,11 @@ def debug(*, max_size: int = 2**16, stability: bool = True) -> Iterator[DebugRep
 
     Examples
     --------
-    >>> from spectralops import debug
+    >>> from spectralops import debug, diffusion_step
     >>> with debug() as report:
-    ...     pass
+    ...     u = diffusion_step([0.0, 1.0, 0.0], 1.0, 0.25, 1.0, steps=2)
     >>> report.calls, report.compared, report.skipped
-    (0, 0, [])
+    (1, 1, [])
     """
     max_size = _checks.integer("debug", "max_size", max_size, 0)
     stability = _checks.flag("debug", "stability", stability)
