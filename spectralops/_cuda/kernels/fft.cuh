@@ -277,7 +277,8 @@ struct Fft {
 #pragma unroll
     for (int b = 0; b < HALF; ++b) {
       const int j = t + b * THREADS, upper = zero && b == 0 ? NB / 2 : j;
-      const Complex<T> first = roots[j], second = roots[upper];
+      const Complex<T> first = roots[j], middle = rotate<-1, 4 * R>(Complex<T>{1, 0});
+      const Complex<T> second = zero && b == 0 ? middle : first;
       repeat<R>([&](auto number) {
         constexpr int q = decltype(number)::value;
         Complex<T>&own = v[b * R + q], &other = v[(b + HALF) * R + R - 1 - q];
@@ -310,10 +311,10 @@ struct Fft {
   }
 
  private:
-  template <int P, bool FREE, bool SCALED, int HELD, typename M>
-  SOPS_DEVICE static void pass(Complex<T> (&v)[HELD], M shared, const Complex<T>* table, int t, T scale) {
+  // All butterflies of a pass, with the factors before them.
+  template <int P, bool SCALED, int HELD>
+  SOPS_DEVICE static void butterflies(Complex<T> (&v)[HELD], const Complex<T>* table, int t, T scale) {
     constexpr int R = Rs::of(P), S = Rs::before(P);
-    const int own = LAYOUT == PACKED ? t : opaque(t);
 #pragma unroll
     for (int b = 0; b < G::each(P); ++b) {
       const int j = butterfly<P>(t, b);
@@ -331,6 +332,49 @@ struct Fft {
       Dft<R, SIGN>::run(u);
 #pragma unroll
       for (int q = 0; q < R; ++q) v[b * R + q] = u[q];
+    }
+  }
+  // The same where butterflies j and S - j lie in one thread: their factors are conjugate if the latter counts as -j, whose
+  // wavenumbers come one later. Thread 0 has S / 2 beside 0, which needs none.
+  template <int P, int HELD>
+  SOPS_DEVICE static void mirrored(Complex<T> (&v)[HELD], const Complex<T>* table, int t) {
+    constexpr int R = Rs::of(P), S = Rs::before(P), HALF = G::each(P) / 2;
+#pragma unroll
+    for (int b = 0; b < HALF; ++b) {
+      const int j = t + b * THREADS;
+      const Complex<T>* w = table + Rs::table(P) + (j == 0 ? S / 2 : j);
+      Complex<T> own[R], other[R], factor[R];
+#pragma unroll
+      for (int q = 0; q < R; ++q) {
+        own[q] = v[b * R + q];
+        other[q] = v[(b + HALF) * R + q];
+        if (q > 0) {
+          factor[q] = w[(q - 1) * S];
+          other[q] = times_conj(other[q], factor[q]);
+        }
+      }
+      if (j != 0) {
+#pragma unroll
+        for (int q = 1; q < R; ++q) own[q] = own[q] * factor[q];
+      }
+      Dft<R, SIGN>::run(own);
+      Dft<R, SIGN>::run(other);
+#pragma unroll
+      for (int q = 0; q < R; ++q) {
+        v[b * R + q] = own[q];
+        v[(b + HALF) * R + q] = other[(q + 1) % R];
+      }
+    }
+  }
+  template <int P, bool FREE, bool SCALED, int HELD, typename M>
+  SOPS_DEVICE static void pass(Complex<T> (&v)[HELD], M shared, const Complex<T>* table, int t, T scale) {
+    constexpr int R = Rs::of(P), S = Rs::before(P);
+    const int own = LAYOUT == PACKED ? t : opaque(t);
+    if constexpr (PAIRED && P == SPECTRAL && P > 0) {
+      static_assert(!SCALED, "the transform that scales begins at the spectrum");
+      mirrored<P>(v, table, t);
+    } else {
+      butterflies<P, SCALED>(v, table, t, scale);
     }
     if constexpr (P + 1 < PASSES) {
       // A gap after what one butterfly writes, or all neighbours of one thread, but not before all banks have been met.

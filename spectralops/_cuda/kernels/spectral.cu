@@ -127,12 +127,21 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_inverse(const Complex<T>*
   });
 }
 
+// Blocks that share a multiprocessor for lines of single precision in which wavenumbers meet, which need the first-level
+// cache more than further warps; 0 leaves it to the compiler.
+template <typename S, typename T, int FORM, int THREADS, int LINES, typename Rs>
+SOPS_CONSTEXPR int rows_at_once() {
+  using F = Fft<T, -1, THREADS, 1, MIRRORED, Rs>;
+  const bool bound = FORM == PAIRS && F::PAIRED && F::E == 16 && sizeof(S) == 4 && sizeof(T) == 4;
+  return bound ? larger(1, 768 / (THREADS * LINES)) : 0;
+}
+
 // One transformed axis: all in one kernel. FULL: complex lines. PAIRS: real lines of 2 N values, neighbours as one complex
 // number. HALF: real lines of N values (N odd) with zero imaginary parts.
 template <typename S, typename T, int FORM, int PADDING, int THREADS, int LINES, typename Rs, typename... Factors>
-__global__ __launch_bounds__(THREADS* LINES) void rows_filter(const S* __restrict__ x, S* __restrict__ out,
-                                                               const Complex<T>* __restrict__ table, long long lines,
-                                                               PadArguments pad, FilterArguments arguments) {
+__global__ __launch_bounds__(THREADS* LINES, rows_at_once<S, T, FORM, THREADS, LINES, Rs>()) void rows_filter(
+    const S* __restrict__ x, S* __restrict__ out, const Complex<T>* __restrict__ table, long long lines, PadArguments pad,
+    FilterArguments arguments) {
   using F = Fft<T, -1, THREADS, 1, FORM == PAIRS ? MIRRORED : SPREAD, Rs>;
   using B = Fft<T, 1, THREADS, 1, FORM == PAIRS ? MIRRORED : SPREAD, typename Reversed<Rs>::type>;
   constexpr int N = F::N;
@@ -148,7 +157,9 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_filter(const S* __restric
     if constexpr (FORM == FULL) {
       v[slot] = row.read((const Complex<T>*)x, i);
     } else if constexpr (FORM == PAIRS && PADDING == BARE) {
-      v[slot] = to_number(load_once((const Complex<S>*)(x + row.start) + i));
+      const Complex<S>* from = (const Complex<S>*)(x + row.start) + i;
+      if constexpr (sizeof(S) == sizeof(T)) v[slot] = load_past(from);
+      else v[slot] = to_number(load_once(from));
     } else if constexpr (FORM == PAIRS) {
       v[slot] = {(T)to_number(row.read(x, 2 * i)), (T)to_number(row.read(x, 2 * i + 1))};
     } else {
