@@ -40,6 +40,8 @@ SPILLS = {
     "march_volume<float, 2, 3, 16, 4,": 80,
     # An address or two of the many that a cell's neighbours in three dimensions have.
     "stage<": 64,
+    # The same of lines, at the registers that let most blocks be there.
+    "lines_spread<": 80,
     # Addresses of the multipliers, where these are several or indices have 64 bits; none for one with 32.
     "images_filter<": 144,
     # One address, by NVRTC 13.5; none by 13.0.
@@ -100,8 +102,9 @@ def kernels() -> dict[tuple[str, str, str], tuple[Kernel, ...]]:
             # the same and columns in longer transforms
             shape = (64, 17) if dtype == "float32" else (4, 17, 8)
             so.spectral_filter(np.zeros(shape, dtype), GAUSSIAN, axes=tuple(range(1, len(shape))), backend=BACKEND)
-            for shape in ((65536,), (8192, 16)):  # lines and columns of which clusters transform parts
-                so.spectral_filter(np.zeros(shape, dtype), GAUSSIAN, axes=tuple(range(len(shape))), backend=BACKEND)
+            # lines, many lines and columns of which clusters transform parts
+            for shape, axes in (((65536,), 0), ((64, 65536), 1), ((8192, 16), (0, 1))):
+                so.spectral_filter(np.zeros(shape, dtype), GAUSSIAN, axes=axes, backend=BACKEND)
             weight = np.zeros((2, 2, 16), COMPLEX[dtype])  # a few wavenumbers of long lines
             so.spectral_conv(np.zeros((1, 2, 1024), dtype), weight, axes=-1, backend=BACKEND)
             image = np.zeros((256, 256), dtype)  # a kernel as large as its image: both axes through memory

@@ -57,7 +57,7 @@ CALLS: dict[str, tuple[Shapes, Callable[..., Any]]] = {
     "lines": (((5, 24),), filtered(1)),
     "odd lines": (((5, 17),), filtered(1)),
     "lines of a large prime": (((64, 97),), filtered(1)),
-    "a line of a cluster": (((65536,),), filtered(0)),
+    "lines of a cluster": (((64, 65536),), filtered(1)),
     "images": (((2, 6, 8),), filtered(1, 2)),
     "images in a block": (((3, 32, 16),), filtered(1, 2)),
     "large images in a block": (((1, 128, 96),), filtered(1, 2)),

@@ -39,24 +39,30 @@ def random_transfer(rng, shape: tuple[int, ...], dtype: str, real: bool) -> np.n
 
 @on_host
 @pytest.mark.parametrize(
-    ("n", "dtype", "found", "shape"),
+    ("n", "dtype", "found", "shape", "lines"),
     [
-        (512, "float32", Spread(4, Lines(Passes((8, 8), 8, 1), 1), 4), (257,)),
-        (512, "float64", Spread(2, Lines(Passes((8, 4, 4), 16, 1), 1), 8), (3, 257)),
-        (1024, "float32", Spread(8, Lines(Passes((16, 4), 4, 1), 1), 4), (1, 513)),
+        (512, "float32", Spread(4, Lines(Passes((8, 8), 8, 1), 1), 4, 2), (257,), 3),
+        (512, "float64", Spread(8, Lines(Passes((8, 4), 8, 1), 1), 8, 2), (3, 257), 3),
+        (1024, "float32", Spread(8, Lines(Passes((16, 4), 4, 1), 1), 4, 2), (1, 513), 3),
+        (1024, "float32", Spread(8, Lines(Passes((16, 4), 4, 1), 1), 4, 2), (1, 513), 2),
+        (960, "float64", Spread(16, Lines(Passes((5, 6), 5, 1), 1), 8, 2), (481,), 3),
     ],
-    ids=["four", "two-each-its-own", "eight"],
+    ids=["four", "eight-each-its-own", "eight", "eight-few", "sixteen-with-unequal-shares"],
 )
-def test_lines_of_clusters(monkeypatch, rng, n: int, dtype: str, found: Spread, shape: tuple[int, ...]) -> None:
+def test_lines_of_clusters(
+    monkeypatch, rng, n: int, dtype: str, found: Spread, shape: tuple[int, ...], lines: int
+) -> None:
     row_geometry = layouts.row_geometry
     monkeypatch.setattr(
         layouts, "row_geometry", lambda m, *rest, **more: None if m == n // 2 else row_geometry(m, *rest)
     )
     monkeypatch.setattr(layouts, "spread_lines", lambda m, itemsize, room: found)
-    x = rng.standard_normal((3, n)).astype(dtype)
+    monkeypatch.setattr(layouts, "MANY_LINES", 3)
+    x = rng.standard_normal((lines, n)).astype(dtype)
     transfer = random_transfer(rng, shape, dtype, real=len(shape) == 1)
     expected = so.spectral_filter(x.astype("float64"), transfer, axes=1, backend="numpy")
-    assert_close(filtered(x, transfer, 1, ["lines_spread"]), expected, tolerance(dtype, n))
+    names = ["spread_coefficients"] * (lines == 3 and shape[0] != 3) + ["lines_spread"]
+    assert_close(filtered(x, transfer, 1, names), expected, tolerance(dtype, n))
 
 
 @on_host
@@ -107,10 +113,13 @@ def test_lines_too_long_for_a_block(rng) -> None:
     with backend():
         plan = so.plan_spectral_filter(x.shape, x.dtype, GAUSSIAN, axes=1, backend=BACKEND)
         words = algorithm(plan)
-    assert words == (
-        "one kernel: forward, product and inverse in registers and shared memory in clusters of 4 blocks, "
+        many = algorithm(so.plan_spectral_filter((64, 65536), x.dtype, GAUSSIAN, axes=1, backend=BACKEND))
+    how = (
+        "forward, product and inverse in registers and shared memory in clusters of 8 blocks, "
         f"radices {spread_lines(32768, 4, ROOM).words}"
     )
+    assert words == f"one kernel: {how}"
+    assert many == f"2 kernels, one for what wavenumbers are multiplied by, one {how}"
 
 
 @on_host
@@ -125,10 +134,11 @@ def test_says_that_columns_lie_in_clusters() -> None:
 @pytest.mark.parametrize(
     ("n", "itemsize", "room", "parts", "blocks"),
     [
-        (32768, 4, ROOM, 4, 2),
-        (65536, 4, ROOM, 8, 2),
-        (131072, 4, ROOM, 8, 1),
-        (16384, 8, ROOM, 4, 1),
+        (32768, 4, ROOM, 16, 4),
+        (65536, 4, ROOM, 16, 2),
+        (131072, 4, ROOM, 16, 1),
+        (16384, 8, ROOM, 16, 4),
+        (32760, 4, ROOM, 8, 1),
         (262144, 4, ROOM, None, None),  # 256 KiB a part
         (32768, 4, SMALL, None, None),  # no clusters
         (32770, 4, ROOM, None, None),
@@ -140,7 +150,9 @@ def test_choice_of_lines(n: int, itemsize: int, room: int, parts: int | None, bl
     if found is not None:
         assert found.blocks == blocks
         assert found.size == n
+        assert found.cluster == parts // 2
         assert found.shared * found.blocks <= room
+        assert found.angles_at == found.table(1.0, angles=True).size - found.angles
 
 
 @pytest.mark.parametrize(("shared", "blocks"), [(113 * 1024, 2), (113 * 1024 + 8, 1)])
@@ -151,25 +163,27 @@ def test_the_system_keeps_a_part_of_each_block(monkeypatch: pytest.MonkeyPatch, 
 
 
 @pytest.mark.parametrize(
-    ("n", "columns", "itemsize", "room", "parts", "width"),
+    ("n", "columns", "itemsize", "room", "parts", "width", "blocks"),
     [
-        (8192, 2, 4, ROOM, 8, 16),
-        (4608, 1, 4, ROOM, 8, 16),
-        (8192, 1, 8, ROOM, 8, 4),
-        (4096, 4, 4, ROOM, None, None),  # pieces of 32 bytes
-        (4096, 2, 8, ROOM, None, None),
-        (8192, 2, 4, SMALL, None, None),
-        (8190, 2, 4, ROOM, None, None),
-        (96 * 97, 2, 4, ROOM, None, None),
+        (8192, 2, 4, ROOM, 8, 8, 2),
+        (4608, 1, 4, ROOM, 8, 16, 1),
+        (8192, 1, 8, ROOM, 8, 4, 1),
+        (4096, 4, 4, ROOM, 4, 8, 2),  # pieces of 32 bytes where two blocks share a multiprocessor
+        (4608, 4, 4, ROOM, None, None, 0),
+        (4096, 2, 8, ROOM, None, None, 0),
+        (2048, 8, 4, ROOM, None, None, 0),
+        (8192, 2, 4, SMALL, None, None, 0),
+        (8190, 2, 4, ROOM, None, None, 0),
+        (96 * 97, 2, 4, ROOM, None, None, 0),
     ],
 )
 def test_choice_of_columns(
-    n: int, columns: int, itemsize: int, room: int, parts: int | None, width: int | None
+    n: int, columns: int, itemsize: int, room: int, parts: int | None, width: int | None, blocks: int
 ) -> None:
     found = spread_columns(n, Lines(Passes((n,), 1, columns), columns), itemsize, room)
     assert (found and found.parts) == parts
     if found is not None:
-        assert (found.lines.lines, found.size) == (width, n)
+        assert (found.lines.lines, found.size, found.blocks) == (width, n, blocks)
         assert n % (2 * found.parts**2) == 0
         assert found.lines.threads <= (512 if itemsize == 4 else 256)
         assert found.shared <= room

@@ -34,7 +34,7 @@ def algorithm(plan: SpectralFilterPlan) -> str:
     clusters = ""
     if layout.spread is not None:
         radices = " x ".join([layout.spread.words, *radices.split(" x ")[1:]])
-        clusters = f" in clusters of {layout.spread.parts} blocks"
+        clusters = f" in clusters of {layout.spread.cluster} blocks"
     image = "a block" if layout.image is None else f"a cluster of {layout.image.parts} blocks"
     if layout.whole and len(layout.sizes) == 2:
         return f"one kernel, {image} per image: forward, product and inverse in shared memory, radices {radices}"
@@ -53,6 +53,11 @@ def algorithm(plan: SpectralFilterPlan) -> str:
         if isinstance(layout.row.passes, Cyclic):
             return (
                 "2 kernels, one for the spectrum of longer transforms, one forward, product and inverse in registers "
+                f"and shared memory{lines}, radices {radices}"
+            )
+        if layout.beforehand:
+            return (
+                "2 kernels, one for what wavenumbers are multiplied by, one forward, product and inverse in registers "
                 f"and shared memory{lines}, radices {radices}"
             )
         return f"one kernel: forward, product and inverse in registers and shared memory{lines}, radices {radices}"

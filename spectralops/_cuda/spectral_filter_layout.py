@@ -47,6 +47,7 @@ class Layout:
     halves: bool = False  # whether two blocks share a line, of which `row` transforms half
     spread: Spread | None = None  # how clusters transform lines, or the first of several axes
     image: Image | None = None  # how a cluster transforms the last two axes
+    beforehand: bool = False  # whether what lines in clusters are multiplied by is found once for all of them
 
     @property
     def whole(self) -> bool:
@@ -112,7 +113,8 @@ def layout_of(plan: SpectralFilterPlan, shared_bytes: int = SHARED_BYTES) -> Lay
                 form, row = "SPLIT", Lines(Cyclic(last, two.passes.inner), two.lines)
         long = row is None and form == "PAIRS" and not plan.padded
         if long and (found := spread_lines(last // 2, itemsize, shared_bytes)) is not None:
-            return Layout(form, sizes, plan.batch, reals, found.lines, (), spread=found)
+            beforehand = plan.batch >= MANY_LINES and _one_for_all(plan)
+            return Layout(form, sizes, plan.batch, reals, found.lines, (), spread=found, beforehand=beforehand)
         halves = long and last % 4 == 0
         if halves:
             row = row_geometry(last // 4, itemsize, shared_bytes)

@@ -1,6 +1,7 @@
 """The launches of a filter.
 
-One axis: one kernel, or two where a line is too long for a block. Small real images: one kernel, a block per image.
+One axis: one kernel, or two where a line is too long for a block or the filter of many such lines is prepared. Small
+real images: one kernel, a block per image.
 Else: the last axis forward, the others forward, the first one forward, multiplied and back in one kernel, and the same
 backwards. The spectrum of a real image lies packed in the memory of the result where its rows pair up, so that nothing
 else is allocated.
@@ -31,7 +32,7 @@ from spectralops._cuda.planes import filter_kernel, plane_kernel
 from spectralops._cuda.program import Address, Program, address
 from spectralops._cuda.spectral_filter_layout import Layout, layout_of
 from spectralops._cuda.spectral_filter_symbol import Factor, expanded
-from spectralops._cuda.spread import columns_in_clusters, lines_in_clusters
+from spectralops._cuda.spread import COEFFICIENTS, Spread, coefficients, columns_in_clusters, lines_in_clusters
 
 if TYPE_CHECKING:
     from spectralops._plans.spectral import SpectralFilterPlan
@@ -185,6 +186,19 @@ class _Builder:
             kernel = Kernel("halves.cu", f"halves_join<{reals}>", grid, (threads,), 0, self.options)
             program.add(kernel, apart, Address(OUT, shift), np.int64(sums), np.int64(half))
 
+    def lines(self, spread: Spread) -> None:
+        """Lines that clusters share."""
+        layout, program = self.layout, self.prepared.program
+        kinds, inner = self.kinds, self.filter_addresses(3)
+        if layout.beforehand:
+            kernel = coefficients(spread, self.real, self.options, kinds)
+            angles = Address(TABLES, spread.angles_at * self.complex_bytes)
+            program.add(kernel, Address(SPACE), angles, self.arguments, inner=self.filter_addresses(2))
+            self.prepared.space_bytes = 2 * spread.size * self.complex_bytes
+            kinds, inner = COEFFICIENTS, {(3, 0): Address(SPACE)}
+        kernel = lines_in_clusters(spread, layout.reals, layout.batch, self.options, kinds)
+        program.add(kernel, Address(X), Address(OUT), Address(TABLES), self.arguments, inner=inner)
+
     def planes(self, name: str, source: Address, target: Address, count: int) -> None:
         """The last two axes at once, `forward` or `inverse`."""
         plane, image = self.layout.plane, self.layout.image
@@ -258,9 +272,7 @@ class _Builder:
             self.halves()
             return
         if layout.spread is not None and not layout.columns:
-            kernel = lines_in_clusters(layout.spread, layout.reals, layout.batch, self.options, self.kinds)
-            arguments = (Address(X), Address(OUT), Address(TABLES), self.arguments)
-            self.prepared.program.add(kernel, *arguments, inner=self.filter_addresses(3))
+            self.lines(layout.spread)
             return
         if len(layout.sizes) == 1:
             name = "twos_filter" if layout.form == "SPLIT" else "rows_filter"

@@ -10,27 +10,45 @@ import numpy as np
 
 from spectralops._cuda.geometry import ALL_REGISTERS, BYTES, CLUSTER_BYTES, MULTIPROCESSOR_BYTES, SYSTEM_BYTES, Lines
 from spectralops._cuda.launch import Kernel
-from spectralops._cuda.passes import Passes, passes
+from spectralops._cuda.passes import POINTS, Passes, passes
 
-__all__ = ["Spread", "columns_in_clusters", "lines_in_clusters", "spread_columns", "spread_lines"]
+__all__ = [
+    "COEFFICIENTS", "Spread",
+    "coefficients", "columns_in_clusters", "lines_in_clusters", "spread_columns", "spread_lines",
+]  # fmt: skip
 
 FILE = "spread.cu"
+# Template argument in the place of factors.
+COEFFICIENTS = ", Coefficients"
 # Columns that one block would read in pieces of fewer bytes, of which half is wasted, are read by clusters. It does not
 # pay for longer pieces: blocks that wait for one another leave multiprocessors idle.
 PIECE_BYTES = 32
 # Parts to try, the best first. A cluster of more than eight blocks does not fit every device.
-LINE_PARTS, COLUMN_PARTS = (4, 8, 2), (8, 4, 2)
-# Threads of a block, and the most where it has a multiprocessor to itself; registers that each of them needs.
-THREADS, MOST_THREADS, REGISTERS = 256, {4: 512, 8: 256}, {4: 128, 8: 255}
+LINE_PARTS, COLUMN_PARTS = (16, 8, 4), (8, 4, 2)
+# Parts of a line in a block, among which mirrored wavenumbers meet, and registers of its threads.
+MIRRORED, LINE_REGISTERS = 2, 128
+# Threads of a block for columns where it has a multiprocessor to itself; registers that each of them needs.
+MOST_THREADS, REGISTERS = {4: 512, 8: 256}, {4: 128, 8: 255}
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How many blocks share a transform, what each of them transforms, and the bytes of a real number."""
+    """In how many parts a transform is done, how each of them is, and the bytes of a real number."""
 
     parts: int
     lines: Lines
     itemsize: int
+    each: int = 1  # parts of a block
+
+    @property
+    def cluster(self) -> int:
+        """Blocks of a cluster."""
+        return self.parts // self.each
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.each * self.lines.threads
 
     @property
     def passes(self) -> Passes:
@@ -46,18 +64,29 @@ class Spread:
     @property
     def shared(self) -> int:
         """Bytes of shared memory of a block."""
-        return self.passes.padded * self.lines.lines * 2 * self.itemsize
+        return self.each * self.passes.padded * self.lines.lines * 2 * self.itemsize
 
     @property
     def blocks(self) -> int:
         """Blocks of a multiprocessor."""
         by_memory = MULTIPROCESSOR_BYTES // (self.shared + SYSTEM_BYTES)
-        return max(1, min(by_memory, ALL_REGISTERS // (self.lines.threads * REGISTERS[self.itemsize])))
+        registers = REGISTERS[self.itemsize] if self.each == 1 else LINE_REGISTERS
+        return max(1, min(by_memory, ALL_REGISTERS // (self.threads * registers)))
 
     @property
     def words(self) -> str:
         """Parts and radices, for explain()."""
         return f"{self.parts}*{self.passes.words}"
+
+    @property
+    def angles_at(self) -> int:
+        """Where in the table those begin that tell packed values apart."""
+        return 2 * self.passes.size - sum(self.passes.radices[:: len(self.passes.radices) - 1]) + self.passes.size
+
+    @property
+    def angles(self) -> int:
+        """How many these are."""
+        return self.size // self.passes.radices[-1]
 
     def table(self, scale: float, angles: bool) -> np.ndarray[Any, Any]:
         """Twiddle factors of a part, then those between parts; with `angles` those that tell packed values apart."""
@@ -70,11 +99,15 @@ class Spread:
 
 
 def spread_lines(n: int, itemsize: int, shared_bytes: int) -> Spread | None:
-    """Lines of n complex numbers, if possible two blocks a multiprocessor; None where none fit or nothing is shared."""
-    for threads, room in ((THREADS, shared_bytes // 2 - SYSTEM_BYTES), (MOST_THREADS[itemsize], shared_bytes)):
-        for parts in LINE_PARTS:
-            found = _spread(n, parts, 1, itemsize, threads, 1)
-            if shared_bytes >= CLUSTER_BYTES and found is not None and found.shared <= room:
+    """Lines of n complex numbers, with as few threads as can hold them; None where none fit or nothing is shared.
+
+    More threads wait no less for memory and other blocks, and a thread with more numbers has more loads on their way.
+    """
+    for parts in LINE_PARTS:
+        fewest = -(-n // (parts * POINTS[itemsize]))
+        for threads in (fewest, 4 * fewest // 3, 2 * fewest, 4 * fewest):
+            found = _spread(n, parts, 1, itemsize, threads, 1, MIRRORED)
+            if found is not None and found.shared <= shared_bytes and shared_bytes >= CLUSTER_BYTES:
                 return found
     return None
 
@@ -92,21 +125,31 @@ def spread_columns(n: int, column: Lines, itemsize: int, shared_bytes: int) -> S
     return None
 
 
-def _spread(n: int, parts: int, together: int, itemsize: int, threads: int, lines: int) -> Spread | None:
-    """Every part reads as many points of each other part, `together` neighbours at a time."""
-    if n % (parts * parts * together):
+def _spread(n: int, parts: int, together: int, itemsize: int, threads: int, lines: int, each: int = 1) -> Spread | None:
+    """Every block of one part reads as many points of each other part, `together` neighbours at a time."""
+    if n % (parts * (parts * together if each == 1 else 1)):
         return None
     found = passes(n // parts, itemsize, lines, False, threads)
-    return Spread(parts, Lines(found, lines), itemsize) if isinstance(found, Passes) else None
+    return Spread(parts, Lines(found, lines), itemsize, each) if isinstance(found, Passes) else None
 
 
 def lines_in_clusters(
     spread: Spread, reals: tuple[str, str], count: int, options: tuple[str, ...], factors: str
 ) -> Kernel:
-    """Forward, product and inverse of `count` real lines of twice as many values."""
+    """Forward, product and inverse of `count` real lines of twice as many values.
+
+    `factors`: as template arguments; :data:`COEFFICIENTS` where :func:`coefficients` come before.
+    """
     passes = f"{spread.passes.threads}, {spread.passes.expression}"
     name = f"lines_spread<{', '.join(reals)}, {spread.parts}, {spread.blocks}, {passes}{factors}>"
     return _kernel(spread, name, count, options)
+
+
+def coefficients(spread: Spread, real: str, options: tuple[str, ...], factors: str) -> Kernel:
+    """What :func:`lines_in_clusters` multiplies by where one filter is for all lines."""
+    name = f"spread_coefficients<{real}, {spread.parts}, {spread.passes.expression}{factors}>"
+    threads = 64
+    return Kernel(FILE, name, (-(-spread.angles // threads),), (threads,), 0, options)
 
 
 def columns_in_clusters(
@@ -120,5 +163,5 @@ def columns_in_clusters(
 
 
 def _kernel(spread: Spread, name: str, clusters: int, options: tuple[str, ...]) -> Kernel:
-    grid, block = (clusters * spread.parts,), (spread.lines.threads,)
-    return Kernel(FILE, name, grid, block, spread.shared, options, cluster=spread.parts)
+    grid, block = (clusters * spread.cluster,), (spread.threads,)
+    return Kernel(FILE, name, grid, block, spread.shared, options, cluster=spread.cluster)

@@ -6,15 +6,6 @@
 #include "filter.cuh"
 #include "order.cuh"
 
-template <typename T>
-SOPS_DEVICE Complex<T> as_complex(Complex<T> a) {
-  return a;
-}
-template <typename T>
-SOPS_DEVICE Complex<T> as_complex(T a) {
-  return {a, 0};
-}
-
 // COLUMNS neighbouring columns a block, THREADS threads each. HALVED: H is that of real numbers, of which the first half is
 // there, the mean and the Nyquist wavenumber as real ones.
 template <typename T, bool HALVED, int THREADS, int COLUMNS, int COUNT, typename Inner, typename... Factors>

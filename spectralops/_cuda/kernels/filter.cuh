@@ -65,6 +65,15 @@ SOPS_DEVICE T real_part(T a) {
   return a;
 }
 
+template <typename T>
+SOPS_DEVICE Complex<T> as_complex(Complex<T> a) {
+  return a;
+}
+template <typename T>
+SOPS_DEVICE Complex<T> as_complex(T a) {
+  return {a, 0};
+}
+
 // Set up for one column of one transform; at(k) is the multiplier of wavenumber k, real if all factors are.
 template <typename T, typename... Factors>
 struct Filter {
@@ -135,10 +144,21 @@ SOPS_DEVICE Complex<T> filtered_packed(Complex<T> low, Complex<T> high, H below,
   const H sum = below + conj(above), difference = below - conj(above);
   return blend(low, sum + times(difference, root.im), high, times(difference, root.re));
 }
+// What the first of the two, and i times the conjugate of the other, are multiplied by for that.
+template <typename T, typename H>
+SOPS_DEVICE Two<T> coefficients(H below, H above, Complex<T> root) {
+  const H sum = below + conj(above), difference = below - conj(above);
+  return {as_complex(sum + times(difference, root.im)), as_complex(times(difference, root.re))};
+}
 // The mean and the Nyquist wavenumber, whose coefficients are real, lie in Z_0.
 template <typename T, typename H>
 SOPS_DEVICE void filter_ends(Complex<T>& z, H below, H above) {
   const T mean = real_part(below), nyquist = real_part(above);
   const T sum = mean + nyquist, difference = mean - nyquist;
   z = {sum * z.re + difference * z.im, sum * z.im + difference * z.re};
+}
+template <typename T, typename H>
+SOPS_DEVICE Two<T> coefficients_of_ends(H below, H above) {
+  const T mean = real_part(below), nyquist = real_part(above);
+  return {{mean + nyquist, 0}, {mean - nyquist, 0}};
 }
