@@ -11,6 +11,18 @@ from typing import Any
 from spectralops import _checks, _dispatch, _support
 from spectralops._arrays import ArraySpec, Operand
 from spectralops._plans import transform
+from spectralops._plans.conv2d_arguments import (
+    OP,
+    PADDING_MODES,
+    Pair,
+    check_epilogue,
+    check_shapes,
+    check_sizes,
+    extent,
+    padded_size,
+    sizes,
+    widths_of,
+)
 from spectralops._plans.conv2d_cost import Channels
 from spectralops._plans.convolution import (
     METHODS,
@@ -30,14 +42,7 @@ from spectralops._plans.memo import memoised
 from spectralops._plans.vector_cost import Rates, Sums
 from spectralops.errors import UnsupportedError
 
-__all__ = ["Conv2dPlan", "build", "sizes"]
-
-OP = "fft_conv2d"
-# The largest stride, dilation and number of groups: products with sizes stay within 64 bits.
-MOST = 2**31 - 1
-PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
-
-Pair = tuple[int, int]
+__all__ = ["Conv2dPlan", "build"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +128,7 @@ class Conv2dPlan:
     @property
     def kernel(self) -> Pair:
         """The kernel's extent with its holes."""
-        return _extent(self.operands[1].spec.shape, self.dilation)
+        return extent(self.operands[1].spec.shape, self.dilation)
 
     @property
     def spread(self) -> Pair:
@@ -148,7 +153,7 @@ class Conv2dPlan:
     @property
     def index_bits(self) -> int:
         """32 or 64: the index width that reaches every element of the arrays, padding included."""
-        image = _padded(self.in_shape[-2:], self.spread, self.padding)
+        image = padded_size(self.in_shape[-2:], self.spread, self.padding)
         padded = (*self.in_shape[:-2], *image)
         return _checks.index_bits(padded, self.operands[1].spec.shape, self.out_shape)
 
@@ -253,17 +258,17 @@ def _checked(
 ) -> Conv2dPlan:
     """Check and canonicalise the arguments."""
     (groups,) = sizes("groups", groups, 1)
-    _check_shapes(x, weight, bias, groups)
+    check_shapes(x, weight, bias, groups)
     stride, dilation = sizes("stride", stride, 2), sizes("dilation", dilation, 2)
     _checks.choice(OP, "padding_mode", padding_mode, PADDING_MODES)
     _checks.choice(OP, "method", method, METHODS)
-    widths = _padding(padding, _extent(weight.shape, dilation), stride)
-    padded = (n + sum(width) for n, width in zip(x.shape[-2:], widths, strict=True))
-    _checks.fits_memory(OP, "padding", padding, (*x.shape[:-2], *padded), "complex128")
-    _check_sizes(x.shape, _extent(weight.shape, dilation), widths, padding_mode)
+    widths = widths_of(padding, extent(weight.shape, dilation), stride)
+    whole = (n + sum(width) for n, width in zip(x.shape[-2:], widths, strict=True))
+    _checks.fits_memory(OP, "padding", padding, (*x.shape[:-2], *whole), "complex128")
+    check_sizes(x.shape, extent(weight.shape, dilation), widths, padding_mode)
     dtypes = {"x": x.dtype, "weight": weight.dtype} | ({"bias": bias.dtype} if bias else {})
     out_dtype = result_dtype(OP, dtypes, default)
-    _check_epilogue(epilogue, weight.shape[0], out_dtype)
+    check_epilogue(epilogue, weight.shape[0], out_dtype)
     chosen = _support.select(OP, out_dtype, transform.device_kind(OP, device), backend)
     plan = _build(
         x,
@@ -283,101 +288,6 @@ def _checked(
         shared,
     )
     return _support.settled(plan, backend)
-
-
-def sizes(name: str, value: Any, count: int) -> tuple[int, ...]:
-    """Positive integers, a single one standing for all."""
-    found = _checks.shape(OP, value, name)
-    if len(found) == 1:
-        found *= count
-    if len(found) != count:
-        raise ValueError(f"{OP}: {name} has {len(found)} entries, but must have {count}")
-    if min(found) < 1:
-        raise ValueError(f"{OP}: {name} is {_checks.shown(value)}, but must be positive")
-    if max(found) > MOST:
-        raise ValueError(f"{OP}: {name} is {_checks.shown(value)}, but must be at most {MOST}")
-    return found
-
-
-def _extent(weight: tuple[int, ...], dilation: tuple[int, ...]) -> Pair:
-    """Length of the kernel with its holes along rows and columns."""
-    rows, columns = (d * (k - 1) + 1 for k, d in zip(weight[-2:], dilation, strict=True))
-    return rows, columns
-
-
-def _padded(image: tuple[int, ...], spread: Pair, padding: tuple[Pair, Pair]) -> Pair:
-    """Size of an image after zeros between its elements, and padding around them."""
-    rows, columns = ((n - 1) * s + 1 + low + high for n, s, (low, high) in zip(image, spread, padding, strict=True))
-    return rows, columns
-
-
-def _check_shapes(x: ArraySpec, weight: ArraySpec, bias: ArraySpec | None, groups: int) -> None:
-    if len(x.shape) not in (3, 4):
-        raise ValueError(f"{OP}: x has {len(x.shape)} dimensions, but must have 4 (N, C, H, W) or 3 (C, H, W)")
-    if len(weight.shape) != 4:
-        raise ValueError(
-            f"{OP}: weight has {len(weight.shape)} dimensions, but must have 4 (C_out, C_in / groups, K_h, K_w)"
-        )
-    transform.check_lengths(OP, "x", x.shape, tuple(range(len(x.shape) - 3, len(x.shape))))
-    transform.check_lengths(OP, "weight", weight.shape, (0, 1, 2, 3))
-    channels, outputs = x.shape[-3], weight.shape[0]
-    if channels % groups or outputs % groups:
-        raise ValueError(
-            f"{OP}: groups is {groups}, but must divide the {channels} channels of x and the {outputs} of weight"
-        )
-    if channels != groups * weight.shape[1]:
-        raise ValueError(
-            f"{OP}: x has {channels} channels, but must have {groups * weight.shape[1]} "
-            f"for a weight of shape {weight.shape} and {groups} groups"
-        )
-    if bias is not None and bias.shape != (outputs,):
-        raise ValueError(f"{OP}: bias has shape {bias.shape}, but must have shape {(outputs,)}, one per output channel")
-
-
-def _padding(value: Any, kernel: Pair, stride: tuple[int, ...]) -> tuple[Pair, ...]:
-    """Cells before and after each axis; what "same" cannot halve goes after."""
-    if isinstance(value, str):
-        if _checks.choice(OP, "padding", value, ("same", "valid")) == "valid":
-            return ((0, 0), (0, 0))
-        if stride != (1, 1):
-            raise ValueError(f"{OP}: stride is {stride}, but must be 1 for padding 'same'")
-        return tuple(((k - 1) // 2, k - 1 - (k - 1) // 2) for k in kernel)
-    sizes = _checks.shape(OP, value, "padding")
-    if len(sizes) not in (1, 2):
-        raise ValueError(f"{OP}: padding has {len(sizes)} entries, but must have 2")
-    return (sizes[0],) * 2, (sizes[-1],) * 2
-
-
-def _check_sizes(x: tuple[int, ...], kernel: Pair, padding: tuple[Pair, ...], mode: str) -> None:
-    for name, n, k, widths in zip(("height", "width"), x[-2:], kernel, padding, strict=True):
-        most = {"reflect": n - 1, "circular": n}.get(mode, max(widths))
-        if max(widths) > most:
-            raise ValueError(
-                f"{OP}: padding is {max(widths)} for a {name} of {n}, but must be at most {most} "
-                f"for padding_mode {mode!r}"
-            )
-        if n + sum(widths) < k:
-            raise ValueError(
-                f"{OP}: x has {name} {n}, {n + sum(widths)} with padding, "
-                f"but must have at least the kernel's {k} (with dilation)"
-            )
-
-
-def _check_epilogue(epilogue: Any, outputs: int, out_dtype: str) -> None:
-    if epilogue is None:
-        return
-    if not isinstance(epilogue, Epilogue):
-        raise TypeError(f"{OP}: epilogue is a {type(epilogue).__name__}, but must be an Epilogue or None")
-    for name in ("scale", "shift"):
-        factor = getattr(epilogue, name)
-        if isinstance(factor, tuple) and len(factor) != outputs:
-            raise ValueError(
-                f"{OP}: epilogue.{name} has {len(factor)} entries, but must have {outputs}, one per output channel"
-            )
-    if epilogue.activation and out_dtype in _checks.COMPLEXES:
-        raise TypeError(
-            f"{OP}: epilogue.activation is {epilogue.activation!r}, but must be None for a result of dtype {out_dtype}"
-        )
 
 
 @lru_cache(maxsize=512)
@@ -404,8 +314,8 @@ def _build(
     outputs, inputs = weight.shape[0] // groups, weight.shape[1]
     if forward is not None:
         outputs, inputs = inputs, outputs
-    image = _padded(x.shape[-2:], forward.stride if forward else (1, 1), padding)
-    kernel = _extent(weight.shape, dilation)
+    image = padded_size(x.shape[-2:], forward.stride if forward else (1, 1), padding)
+    kernel = extent(weight.shape, dilation)
     rows, columns = ((n - k) // s + 1 for n, k, s in zip(image, kernel, stride, strict=True))
     channels = Channels(
         batch=math.prod(x.shape[:-3]),

@@ -13,8 +13,8 @@ from torch.nn import functional
 from spectralops import _checks, _dispatch, convolution
 from spectralops._arrays import ArraySpec, dtype_name
 from spectralops._bilinear import BEYOND, FORWARD, PADDING
-from spectralops._plans import conv2d
 from spectralops._plans.conv2d import Conv2dPlan
+from spectralops._plans.conv2d_arguments import sizes
 from spectralops._plans.convolve import ConvolvePlan
 from spectralops.convolution import Epilogue
 from spectralops.torch._bilinear import Call, Family, apply
@@ -325,8 +325,8 @@ def fft_conv2d(
             return result
         if backend is not None or not taken_over(known.plan, x) or _dispatch.observed():
             return known(tensors)
-    strides, dilations = conv2d.sizes("stride", stride, 2), conv2d.sizes("dilation", dilation, 2)
-    (groups,) = conv2d.sizes("groups", groups, 1)
+    strides, dilations = sizes("stride", stride, 2), sizes("dilation", dilation, 2)
+    (groups,) = sizes("groups", groups, 1)
     if not isinstance(padding, str):
         padding = _checks.shape(op, padding, "padding")
     if known is None and not torch.compiler.is_compiling():
