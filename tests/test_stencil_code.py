@@ -44,9 +44,12 @@ def test_fields_are_read_once_however_often_they_are_used() -> None:
     found, table = program_of(so.plan_pde_step((64, 64), F32, 1.0, 0.1, terms))
     assert found.fields == 3
     assert {(mean.given, mean.axis): place for mean, place in found.mean_places.items()} == {
-        (0, 2): 5, (0, 1): 6, (1, 1): 7,
+        (0, 2): 3, (0, 1): 4, (1, 1): 5,
     }  # fmt: skip
-    assert found.scratch == 8
+    assert found.field_places == (-1, -2, 2), "of the others only means are read"
+    assert (found.passing, found.rates, found.scratch) == (2, 3, 6)
+    deep = replace(found, flat=False)
+    assert (deep.field_places, deep.passing, deep.scratch) == ((2, 3, 4), 0, 8)
     assert table.fields == [1, 2, 3]
     assert not table.varies
 

@@ -310,8 +310,13 @@ def test_fields_of_any_strides(layout: str, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.usefixtures("tiling")
-def test_nothing_is_written_beyond_scratch_memory(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_nothing_is_written_beyond_scratch_memory(
+    interleaved: bool, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
     """Scratch memory of exactly the size asked for, all NaN, between guards."""
+    if interleaved:
+        cut_up(monkeypatch, LEAST_LEVELS=1, SPARE_FRACTION=0)
     guard = 256
     given_out = []
 
@@ -324,7 +329,7 @@ def test_nothing_is_written_beyond_scratch_memory(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(workspace, "take", take)
     monkeypatch.setattr(workspace, "give_back", lambda buffer: None)
     u, v, nu = rng.random((3, 10, 13)), rng.random((10, 13)), rng.random((3, 10, 13))
-    terms = [so.Diffusion(nu), so.Advection((v, v), "weno5", "flux"), so.Source(v)]
+    terms = [so.Diffusion(nu), *([] if interleaved else [so.Advection((v, v), "weno5", "flux")]), so.Source(v)]
     options = {"integrator": "rk4", "mask": v > 0.2, "bc": (so.Reflect(), so.Hold()), "steps": 2}
     results = [so.pde_step(u, 1.0, 0.05, terms, backend=b, on_unstable="ignore", **options) for b in ("cpu", "numpy")]
     assert same_bits(*results)

@@ -192,7 +192,8 @@ def test_rows_are_interleaved_for_several_levels_where_whole_blocks_waste_little
 
     def interleaved(cells: int, steps: int, of: Program = masked, widths: tuple[int, int, int] = (0, 1, 1)) -> bool:
         (one,) = tiles.passes(tiles.Frame(1, (1, 40, cells), 2, (False,) * 3, widths, of), steps, 1)
-        expected = tiles.Layout.of_tile((1, 40, cells), widths, 4, block if one.interleaved else 1)
+        aligned = one.interleaved and of.masked
+        expected = tiles.Layout.of_tile((1, 40, cells), widths, 4, block if one.interleaved else 1, aligned)
         assert one.layout == expected
         return one.interleaved
 
@@ -236,11 +237,13 @@ def test_ghosts_and_vectors_lie_inside_the_buffer(planes: int, widths: tuple[int
 
 @pytest.mark.parametrize(("itemsize", "lanes"), [(4, 8), (8, 4), (8, 8)])
 @pytest.mark.parametrize("n", [1, 64, 65, 1000])
-def test_interleaved_rows_keep_their_ghosts_apart(n: int, itemsize: int, lanes: int) -> None:
+@pytest.mark.parametrize("aligned", [False, True])
+def test_interleaved_rows_keep_their_ghosts_apart(n: int, itemsize: int, lanes: int, aligned: bool) -> None:
     """Those before the first cell are in the vector before it, those behind the last whole block in the next one."""
     block = lanes * vectors_of(lanes)
-    layout = tiles.Layout.of_tile((1, 3, n), (0, 1, 1), itemsize, block)
+    layout = tiles.Layout.of_tile((1, 3, n), (0, 1, 1), itemsize, block, aligned)
     whole = -(-n // block) * block
+    assert not aligned or {layout.base % block, layout.pitch % block, layout.size % block} == {0}
     assert layout.pitch >= whole + 2 * lanes
     assert layout.base - layout.pitch - lanes >= 0
     assert layout.base + 3 * layout.pitch + whole + lanes <= layout.size

@@ -11,7 +11,8 @@ its last row for the next one: no row is computed twice. A single step of planes
 scratch memory, except near the ends.
 
 The inner loop is emitted for the terms of a step: its formula, written once in Python over LLVM values
-(:mod:`formula`), becomes explicit vectors of rows (:mod:`cells`). All else is one compiled sweep per dtype
-(:mod:`sweep`, :mod:`faces`), which reads integers (:mod:`layout`): tiles (:mod:`tiles`), the order of their levels
-(:mod:`schedule`), addresses.
+(:mod:`formula`), becomes explicit vectors of rows (:mod:`cells`), in blocks where neighbours share much (:mod:`blocks`,
+there with a mask as bytes and words: :mod:`openings`). All else is one compiled sweep per dtype (:mod:`sweep`,
+:mod:`loads`, :mod:`ghosts`, :mod:`faces`, :mod:`unload`), which reads integers (:mod:`layout`): tiles (:mod:`tiles`),
+the order of their levels (:mod:`schedule`), addresses.
 """

@@ -14,7 +14,7 @@ from typing import Any
 from spectralops._cpu.stencil.emit import Emitter, Tables, Value
 from spectralops._cpu.stencil.layout import Record
 
-__all__ = ["beside", "emit_orders", "end_of", "first_of", "place_of", "units_of", "vector_of"]
+__all__ = ["beside", "emit_interleave", "end_of", "first_of", "in_order", "place_of", "units_of", "vector_of"]
 
 
 def first_of(e: Emitter, cell: Value) -> Value:
@@ -58,21 +58,22 @@ def vector_of(e: Emitter, load: Callable[[Any], Value], block: Value, vector: in
     return beside(e, load(block + place), load(block + (place + beyond)), vector < 0)
 
 
-def emit_orders(e: Emitter) -> None:
-    """Define ``interleave(row, count)`` and ``order(row, count)``: so many cells of a row into blocks, and back.
-
-    What completes the last block comes with them.
-    """
+def emit_interleave(e: Emitter) -> None:
+    """Define ``interleave(row, count)``: so many cells of a row into blocks, and what completes the last of them."""
     n, parts = e.lanes, e.vectors // e.lanes
-    for name, back in (("interleave", False), ("order", True)):
-        with e.function(name, "fi") as (row, count), e.loop(0, count, e.unit) as first:
-            found = [e.load(row, first + k * n) for k in range(e.vectors)]
-            for part in range(parts):
-                # The vectors of one part of every lane's cells, in blocks and in order.
-                blocked, ordered = range(part * n, part * n + n), range(part, e.vectors, parts)
-                sources, targets = (blocked, ordered) if back else (ordered, blocked)
-                for target, vector in zip(targets, _turned_over(e, [found[k] for k in sources]), strict=True):
-                    e.store(row, first + target * n, vector)
+    with e.function("interleave", "fi") as (row, count), e.loop(0, count, e.unit) as first:
+        found = [e.load(row, first + k * n) for k in range(e.vectors)]
+        for part in range(parts):
+            # The vectors of one part of every lane's cells.
+            for k, vector in enumerate(_turned_over(e, found[part::parts])):
+                e.store(row, first + (part * n + k) * n, vector)
+
+
+def in_order(e: Emitter, found: list[Value]) -> list[Value]:
+    """The vectors of a block in the order of their cells."""
+    n, parts = e.lanes, e.vectors // e.lanes
+    turned = [_turned_over(e, found[part * n : part * n + n]) for part in range(parts)]
+    return [turned[k % parts][k // parts] for k in range(e.vectors)]
 
 
 def _turned_over(e: Emitter, rows: list[Value]) -> list[Value]:

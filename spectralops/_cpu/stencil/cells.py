@@ -11,6 +11,7 @@ from spectralops._cpu.stencil.blocks import vector_of
 from spectralops._cpu.stencil.emit import Emitter, Tables, Value
 from spectralops._cpu.stencil.formula import Cell, Formula
 from spectralops._cpu.stencil.layout import ALL_OPEN, INSIDE, OUTSIDE, Job
+from spectralops._cpu.stencil.openings import Openings, openings_of
 from spectralops._cpu.stencil.program import Program
 
 __all__ = ["emit_program"]
@@ -143,8 +144,11 @@ class _Rows:
         # u at the beginning of the step, and the sum of increments.
         self.before = e.shift(scratch, place)
         self.total = e.shift(self.before, size * (program.buffers - 1))
-        self.fields = [e.shift(self.before, size * k) for k in range(program.buffers, program.mask)]
-        self.mask = e.shift(self.before, size * program.mask)
+        places = (*program.field_places, *range(program.rates, program.rates + program.pointwise))
+        self.fields = [e.shift(self.before, size * place) for place in places]
+        bits = e.shift(scratch, size * program.mask)
+        self.raised = job[Job.RAISED]
+        self.mask, self.openings, self.place = e.shift(bits, place), Openings(e, bits, size), place
         self.means = {mean: e.shift(self.before, size * k) for mean, k in program.mean_places.items()}
 
     def _at(self, first: Value, k: Value, cell: Cell) -> Value:
@@ -161,10 +165,13 @@ class _Rows:
         return vector_of(self.e, load, self._line(first, cell) + k, cell[2])
 
     def marks(self, first: Value, k: Value, some: int) -> tuple[Value, Value]:
-        """Whether no face of a vector of cells in some rows is closed, and whether all of them are outside the mask."""
+        """Whether no face of a unit of cells in some rows is closed, and whether all of them are outside the mask."""
 
         def bits(row: int) -> Value:
-            return self.e.whole_bits(self.mask, self._at(first, k, (0, row, 0)))
+            place = self._at(first, k, (0, row, 0))
+            if self.e.interleaved:
+                return self.e.whole(self.e.scalar(self.openings.byte(self.place + place)))
+            return self.e.whole_bits(self.mask, place)
 
         def of_all() -> list[Value]:
             here = reduce(and_, map(bits, range(1, some)), lowest)
@@ -182,13 +189,25 @@ class _Rows:
         def read(field: Value, cell: Cell, load: Callable[[Value, Any], Value] = e.load) -> Value:
             return self._vector(partial(load, field), first, k, cell)
 
+        def bits(cell: Cell) -> Value:
+            if not e.interleaved:
+                return read(self.mask, cell, e.load_bits)
+            place = self.place + (self._line(first, cell) + k)
+            return vector_of(e, lambda cell: e.load_signed(self.openings.byte(cell)), place, cell[2])
+
+        def opening(axis: int, bits: Value) -> Value:
+            if e.interleaved:
+                return openings_of(e, bits, axis, self.raised)
+            return e.raised(bits, program.closed.index(axis))
+
         return Formula(
             e,
             program,
             self.numbers.__getitem__,
             lambda cell: read(self.source, cell),
             lambda place, cell: read(self.fields[place], cell),
-            lambda cell: read(self.mask, cell, e.load_bits),
+            bits,
+            opening,
             lambda mean, face: read(self.means[mean], face),
             lambda place, cell: read(self.fields[program.fields + place], cell),
             self.zero,
@@ -210,7 +229,8 @@ class _Rows:
             place = formula.place(cell)
             value, total = self._combined(formula, cell, place)
             if program.masked and not program.restored:
-                value = e.chosen(formula.inside(cell), INSIDE, value, formula.u(cell))
+                inside = e.raised(e.load_bits(self.mask, place), INSIDE)
+                value = e.chosen(inside, value, formula.u(cell))
             results.append(value)
             if total is not None:
                 sums.append((place, total))

@@ -67,8 +67,21 @@ class Value:
     def __and__(self, other: Any) -> Value:
         return Value(self.builder, self.builder.and_(self.ir, self._other(other)))
 
+    def __or__(self, other: Any) -> Value:
+        return Value(self.builder, self.builder.or_(self.ir, self._other(other)))
+
+    def __xor__(self, other: Any) -> Value:
+        return Value(self.builder, self.builder.xor(self.ir, self._other(other)))
+
+    def __lshift__(self, bits: Any) -> Value:
+        return Value(self.builder, self.builder.shl(self.ir, self._other(bits)))
+
     def __rshift__(self, bits: int) -> Value:
         return Value(self.builder, self.builder.ashr(self.ir, self._other(bits)))
+
+    def lowered(self, bits: Any) -> Value:
+        """The bits of an integer so many places further down, with zeros above them."""
+        return Value(self.builder, self.builder.lshr(self.ir, self._other(bits)))
 
     def _compare(self, sign: str, other: Any) -> Value:
         compare = self.builder.icmp_signed if isinstance(self.ir.type, ir.IntType) else self.builder.fcmp_ordered
@@ -354,17 +367,65 @@ class Emitter:
         bit = self.builder.and_(self.builder.bitcast(number.ir, kind), ir.Constant(kind, 1 << kind.width - 1 - place))
         return self._value(self.builder.icmp_unsigned("!=", bit, ir.Constant(kind, 0)))
 
-    def chosen(self, bits: Value, place: int, yes: Value, no: Value) -> Value:
-        """`yes` where the bit at a place from the top is set, `no` elsewhere."""
-        raised = self.builder.shl(bits.ir, ir.Constant(self.bits, [place] * self.lanes))
-        zero = ir.Constant(self.bits, [0] * self.lanes)
-        return self.select(self._value(self.builder.icmp_signed("<", raised, zero)), yes, no)
+    def raised(self, bits: Value, place: Any) -> Value:
+        """The bits at a place from the top as those at the top."""
+        b, element = self.builder, self.bits.element
+        if not isinstance(place, Value):
+            return self._value(b.shl(bits.ir, ir.Constant(self.bits, [place] * self.lanes)))
+        narrow = b.trunc(place.ir, element) if element.width < INT.width else place.ir
+        return self._value(b.shl(bits.ir, self.splat(narrow, self.bits)))
 
-    def chosen_by_bytes(self, bits: Value, place: int, yes: Value, no: Value) -> Value:
+    def lanes_of(self, word: Value) -> Value:
+        """The bits of an integer from the lowest on, one for each lane, as those at the top of the lanes."""
+        b, kind = self.builder, self.bits.element
+        narrow = b.trunc(word.ir, kind) if word.ir.type.width > kind.width else word.ir
+        places = ir.Constant(self.bits, [kind.width - 1 - lane for lane in range(self.lanes)])
+        return self._value(b.shl(self.splat(narrow, self.bits), places))
+
+    def load_signed(self, pointer: Value) -> Value:
+        """As many bytes as there are lanes, as integers of the size of a number with their bits at the top."""
+        kind = ir.VectorType(BYTE, self.lanes)
+        raw = self.builder.load(self.builder.bitcast(pointer.ir, kind.as_pointer()))
+        raw.align = 1
+        return self._value(self.builder.sext(raw, self.bits))
+
+    def put_bytes(self, pointer: Value, parts: list[tuple[Value, int]]) -> None:
+        """Store the bits of integers as bytes: of each integer, the given bits of a byte where its bit is set."""
+        b, kind = self.builder, ir.VectorType(BYTE, INT.width)
+
+        def spread(word: Value, bits: int) -> Any:
+            set_bits = b.sext(b.bitcast(word.ir, ir.VectorType(BIT, INT.width)), kind)
+            return b.and_(set_bits, ir.Constant(kind, [bits] * INT.width))
+
+        raw = b.store(reduce(b.or_, [spread(*part) for part in parts]), b.bitcast(pointer.ir, kind.as_pointer()))
+        raw.align = 1
+
+    def byte(self, number: Value) -> Value:
+        """An integer as a byte."""
+        return self._value(self.builder.trunc(number.ir, BYTE))
+
+    def whole(self, number: Value) -> Value:
+        """A byte as an integer, from 0 on."""
+        return self._value(self.builder.zext(number.ir, INT))
+
+    def some_bits(self, pointer: Value, offset: Any) -> Value:
+        """Which bytes of a unit are not 0: an integer, from the lowest bit on."""
+        b, kind = self.builder, ir.VectorType(BYTE, self.unit)
+        raw = b.load(self._at(pointer, offset, kind))
+        raw.align = 1
+        some = b.icmp_unsigned("!=", raw, ir.Constant(kind, [0] * self.unit))
+        bits = b.bitcast(some, ir.IntType(self.unit))
+        return self._value(b.zext(bits, INT) if self.unit < INT.width else bits)
+
+    def chosen(self, signs: Value, yes: Value, no: Value) -> Value:
+        """`yes` where the bit at the top is set, `no` elsewhere."""
+        zero = ir.Constant(self.bits, [0] * self.lanes)
+        return self.select(self._value(self.builder.icmp_signed("<", signs.ir, zero)), yes, no)
+
+    def chosen_by_bytes(self, signs: Value, yes: Value, no: Value) -> Value:
         """The same for what goes back where `yes` is from: LLVM would store parts of vectors, slow on some CPUs."""
         b, size = self.builder, self.lanes * self.bytes
-        raised = b.shl(bits.ir, ir.Constant(self.bits, [place] * self.lanes))
-        spread = b.ashr(raised, ir.Constant(self.bits, [self.bits.element.width - 1] * self.lanes))
+        spread = b.ashr(signs.ir, ir.Constant(self.bits, [self.bits.element.width - 1] * self.lanes))
         kind = ir.VectorType(BYTE, size)
         condition = b.icmp_signed("<", b.bitcast(spread, kind), ir.Constant(kind, [0] * size))
         found = b.select(condition, b.bitcast(yes.ir, kind), b.bitcast(no.ir, kind))
@@ -410,6 +471,10 @@ class Emitter:
     def bytes_at(self, pointer: Value) -> Value:
         """A pointer as one to bytes."""
         return self._value(self.builder.bitcast(pointer.ir, BYTE.as_pointer()))
+
+    def words_at(self, pointer: Value) -> Value:
+        """A pointer as one to integers."""
+        return self._value(self.builder.bitcast(pointer.ir, INT.as_pointer()))
 
     def _declared(self, name: str, kind: Any) -> Any:
         found = self.module.globals.get(name)

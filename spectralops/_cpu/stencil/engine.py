@@ -107,14 +107,15 @@ class Ground:
         self.rules = self._rules()
         self.faces = np.array(
             [
-                *((axis, program.mask, -1 - k, program.mask) for k, axis in enumerate(program.closed)),
                 *(
-                    (mean.axis, program.buffers + mean.given, mean.slot, place)
+                    (mean.axis, program.field_places[mean.given], mean.slot, place)
                     for mean, place in program.mean_places.items()
                 ),
+                *((axis, program.mask, -1 - k, program.mask) for k, axis in enumerate(program.closed)),
             ],
             np.int64,
         ).reshape(-1, len(Face))
+        self.field_places = np.array(program.field_places, np.int64)
         self.schedules: dict[tuple[int, int, bool], list[Pass]] = {}
         self.straight = np.zeros(len(Job), np.int64)
         self.straight[Job.PITCH], self.straight[Job.PLANE_PITCH] = cells[2], cells[1] * cells[2]
@@ -126,14 +127,15 @@ class Ground:
         job = np.zeros(len(Job), np.int64)
         job[Job.PLANES : Job.CELLS + 1] = self.frame.shape
         job[Job.WIDTHS : Job.WIDTHS + 3] = self.frame.widths
-        job[Job.BUFFERS], job[Job.FIELDS], job[Job.POINTWISE] = program.buffers, program.fields, program.pointwise
+        job[Job.FIELDS], job[Job.POINTWISE], job[Job.RATES] = program.fields, program.pointwise, program.rates
         job[Job.SCRATCH], job[Job.MASK], job[Job.MASKED], job[Job.FACE_COUNT] = (
             program.scratch,
             program.mask,
             program.masked,
-            len(self.faces),
+            len(program.mean_places),
         )
         job[Job.RUNS] = not program.pointwise and self.frame.widths[2] == 1 and not any(map(any, self.geometry.held))
+        job[Job.CLOSED], job[Job.RAISED] = len(program.closed), 8 * self.frame.itemsize - 7
         job[Job.RESTORED], job[Job.MARKED] = program.restored, len(program.closed) if program.marked else 0
         first = 3 - self.frame.dims
         job[Job.HELD] = sum(
@@ -143,8 +145,8 @@ class Ground:
             if held
         )
         for place, array in zip(
-            (Job.SOURCES, Job.SCALES, Job.OFFSETS, Job.FACES, Job.STRAIGHT),
-            (*self.rules, self.faces, self.straight),
+            (Job.SOURCES, Job.SCALES, Job.OFFSETS, Job.FACES, Job.STRAIGHT, Job.FIELD_PLACES),
+            (*self.rules, self.faces, self.straight, self.field_places),
             strict=True,
         ):
             job[place] = array.ctypes.data
@@ -233,6 +235,7 @@ class Prepared:
                 result = target.ctypes.data if (len(schedule) - index) % 2 else address
                 job[Job.PITCH], job[Job.PLANE_PITCH] = one.layout.pitch, one.layout.plane_pitch
                 job[Job.BASE], job[Job.SIZE], job[Job.OUT] = one.layout.base, one.layout.size, result
+                job[Job.PASSING], job[Job.KEPT] = one.passing, one.size
                 compute, job[Job.STAGES] = ground.code(one.interleaved)
                 self._run(one, compute, job.ctypes.data, workers)
         finally:
@@ -243,12 +246,13 @@ class Prepared:
 
     def _run(self, one: Pass, compute: Callable[..., None], job: int, workers: int) -> None:
         frame = self.ground.frame
-        size = one.layout.size * frame.cell_bytes + one.kept * frame.itemsize
+        before = workspace.padded(one.passing * frame.program.passing * frame.itemsize)
+        size = before + (one.size + one.kept) * frame.itemsize
 
         def part(first: int, end: int) -> None:
             buffer = workspace.take(size)
             try:
-                compute(job, one.address, first, end, buffer.address)
+                compute(job, one.address, first, end, buffer.address + before)
             finally:
                 workspace.give_back(buffer)
 

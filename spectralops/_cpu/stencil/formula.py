@@ -47,10 +47,10 @@ class Formula:
     """Values of one stage, read by the functions that its maker passes.
 
     `number(slot)` is a coefficient; `cell(cell)` a value of u, `field(place, cell)` of a coefficient field,
-    `inside(cell)` bits of the mask, `mean(mean, face)` what is made of a field, `rate(place, cell)` a pointwise term
-    times dt, `zero` what flows through closed faces, of which there are none if `all_open`, `place(cell)` where a
-    vector that is not beyond the ends of a block lies. `before` may hold what
-    :meth:`carried` gave for the cells before these.
+    `bits(cell)` those of the mask and `opening(axis, bits)` signs of the open faces among them, `mean(mean, face)` what
+    is made of a field, `rate(place, cell)` a pointwise term times dt, `zero` what flows through closed faces, of which
+    there are none if `all_open`, `place(cell)` where a vector that is not beyond the ends of a block lies. `before` may
+    hold what :meth:`carried` gave for the cells before these.
     """
 
     def __init__(
@@ -60,13 +60,15 @@ class Formula:
         number: Callable[[int], Value],
         cell: Callable[[Cell], Value],
         field: Callable[[int, Cell], Value],
-        inside: Callable[[Cell], Value],
+        bits: Callable[[Cell], Value],
+        opening: Callable[[int, Value], Value],
         mean: Callable[[Mean, Cell], Value],
         rate: Callable[[int, Cell], Value],
         zero: Value,
         place: Callable[[Cell], Value],
         all_open: bool = False,
     ) -> None:
+        self.opening = opening
         self.zero = zero
         self.place = place
         self.all_open = all_open
@@ -77,7 +79,7 @@ class Formula:
         self.read: dict[str, Callable[..., Value]] = {
             "u": cell,
             "field": field,
-            "inside": inside,
+            "bits": bits,
             "mean": mean,
             "rate": rate,
         }
@@ -93,8 +95,8 @@ class Formula:
         return self.read["field"](place, cell)
 
     @_once
-    def inside(self, cell: Cell) -> Value:
-        return self.read["inside"](cell)
+    def bits(self, cell: Cell) -> Value:
+        return self.read["bits"](cell)
 
     def stage(self, cell: Cell, increment: bool) -> Value:
         """E(u) of a cell, or the increment alone."""
@@ -152,7 +154,7 @@ class Formula:
         # The face below the first cells belongs to those before them.
         if not self.program.masked or (self.all_open and face[2] >= 0):
             return value
-        return self.e.chosen(self.inside(face), self.program.closed.index(axis), value, self.zero)
+        return self.e.chosen(self.opening(axis, self.bits(face)), value, self.zero)
 
     @_once
     def of(self, kind: int, cell: Cell) -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum, auto
 
 __all__ = [
-    "ALL_OPEN", "HELD", "INSIDE", "LAYERS", "OUTSIDE",
+    "ALL_OPEN", "HELD", "INSIDE", "LAYERS", "OUTSIDE", "UNIT_BYTES", "VECTOR_BYTES", "WORD_BYTES",
     "Array", "Face", "Flag", "Item", "Job", "Record", "Table", "Wall", "vectors_of",
 ]  # fmt: skip
 
@@ -38,16 +38,21 @@ class Job(Place):
     WIDTHS = auto()
     WIDTH_OF_ROWS = auto()
     WIDTH_OF_CELLS = auto()
-    BUFFERS = auto()  # copies of u in scratch memory, before the fields, before what pointwise functions return
     FIELDS = auto()
+    FIELD_PLACES = auto()  # address of their places in scratch memory, behind the copies of u; -1 - k where they pass
+    KEPT = auto()  # place of rows that are kept, behind all fields
+    PASSING = auto()  # numbers of one field that passes before scratch memory, a block of rows at a time
     POINTWISE = auto()
-    MASK = auto()  # its place behind these
-    SCRATCH = auto()  # number of all fields in scratch memory
+    RATES = auto()  # place of what pointwise functions return
+    MASK = auto()  # its place behind these and what is made of fields at faces
+    SCRATCH = auto()  # number of all fields of numbers in scratch memory
     MASKED = auto()
     MARKED = auto()  # of masks of which vectors are marked: along how many axes they close faces, else 0
     RESTORED = auto()  # whether levels compute cells outside the mask, which the result then gets back
     FACES = auto()  # address of what is made for them
-    FACE_COUNT = auto()
+    FACE_COUNT = auto()  # of fields; those of masks follow
+    RAISED = auto()  # how far the second bit of a byte is from the top of a number
+    CLOSED = auto()  # axes along which masks close faces
     HELD = auto()  # bits of sides
     RUNS = auto()  # whether rows have one ghost at either end, and no cell is held or told by a pointwise function
     STRAIGHT = auto()  # address of a job whose pitches are the grid's own
@@ -67,7 +72,7 @@ class Array(Place):
 
 
 class Face(Place):
-    """Of values at the faces of an axis, made from a field when that is loaded.
+    """Of values at the faces of an axis, made from a field, known by its place, when that is loaded.
 
     Slots below 0 make bits of a mask: -1 that at the top, -2 the next.
     """
@@ -163,6 +168,10 @@ INSIDE = 3
 ALL_OPEN, OUTSIDE = 1, 2
 # Ghosts on one side of an axis at most.
 LAYERS = 3
+
+
+# Of a mask, for interleaved rows: bytes of a vector's cells, of which there are no more, and of a unit's, and its word.
+VECTOR_BYTES, UNIT_BYTES, WORD_BYTES = 8, 64, 8
 
 
 def vectors_of(lanes: int) -> int:

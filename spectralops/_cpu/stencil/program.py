@@ -91,6 +91,7 @@ class Program:
     fields: int
     masked: bool
     numbers: int
+    flat: bool  # of less than three dimensions
 
     @property
     def buffers(self) -> int:
@@ -138,7 +139,7 @@ class Program:
         found += [
             Mean(one.given, one.axis, one.slot) for one in self.transport if one.form == "flux" and one.given >= 0
         ]
-        behind = self.mask + self.masked
+        behind = self.rates + self.pointwise
         return {mean: behind + k for k, mean in enumerate(dict.fromkeys(found))}
 
     @property
@@ -150,13 +151,34 @@ class Program:
 
     @property
     def scratch(self) -> int:
-        """Fields in scratch memory: u, coefficients, what pointwise functions return, the mask, means at faces."""
-        return self.mask + self.masked + len(self.mean_places)
+        """Fields in scratch memory: u, kept coefficients, what pointwise functions return, means at faces, the mask."""
+        return self.mask + self.masked
 
     @property
     def mask(self) -> int:
         """Place of the mask in scratch memory."""
-        return self.buffers + self.fields + self.pointwise
+        return self.rates + self.pointwise + len(self.mean_places)
+
+    @property
+    def field_places(self) -> tuple[int, ...]:
+        """Places of fields in scratch memory; -1 - k of the k-th one of which only means are read, so that it passes.
+
+        In three dimensions none does, since the means between planes need whole ones.
+        """
+        read = {one.given for one in self.added} | {one.given for one in self.transport if one.form != "flux"}
+        kept = [k for k in range(self.fields) if k in read or not self.flat]
+        passing = [k for k in range(self.fields) if k not in kept]
+        return tuple(self.buffers + kept.index(k) if k in kept else -1 - passing.index(k) for k in range(self.fields))
+
+    @property
+    def passing(self) -> int:
+        """Fields of which no more is kept than a block of rows needs."""
+        return sum(place < 0 for place in self.field_places)
+
+    @property
+    def rates(self) -> int:
+        """Place of the first of what pointwise functions return."""
+        return self.buffers + self.fields - self.passing
 
 
 class Coefficients:
@@ -266,5 +288,6 @@ def program_of(plan: StepPlan) -> tuple[Program, Coefficients]:
         len(table.fields),
         geometry.mask is not None,
         len(table.columns),
+        len(geometry.axes) < 3,
     )
     return program, table

@@ -5,18 +5,20 @@ It knows nothing of the terms of a step: one per dtype is compiled, which calls 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from spectralops._cpu.stencil.blocks import emit_orders, place_of, units_of
+from spectralops._cpu.stencil.blocks import emit_interleave, place_of, units_of
 from spectralops._cpu.stencil.emit import Emitter, Tables, Value
-from spectralops._cpu.stencil.faces import coefficients_of, emit_faces, emit_marks, emit_restore, origin_of
-from spectralops._cpu.stencil.layout import INSIDE, LAYERS, Array, Flag, Item, Job, Record, Table
+from spectralops._cpu.stencil.faces import coefficients_of, emit_faces, emit_marks, emit_restore, field_of, origin_of
+from spectralops._cpu.stencil.ghosts import Rules, affine, emit_ghosts, ghost_of
+from spectralops._cpu.stencil.layout import UNIT_BYTES, WORD_BYTES, Array, Flag, Item, Job, Record, Table
+from spectralops._cpu.stencil.loads import emit_loads
+from spectralops._cpu.stencil.openings import Openings
+from spectralops._cpu.stencil.unload import emit_unload
 
 __all__ = ["emit_sweep"]
 
-LINE_BYTES = 64
 ROW_GHOSTS = Flag.LOW_PLANE | Flag.HIGH_PLANE | Flag.LOW_ROW | Flag.HIGH_ROW
 COLUMN_GHOSTS = Flag.LOW_CELL | Flag.HIGH_CELL
 
@@ -24,20 +26,19 @@ COLUMN_GHOSTS = Flag.LOW_CELL | Flag.HIGH_CELL
 def emit_sweep(e: Emitter) -> None:
     """Define ``sweep(job, items, first, last, scratch)``, which advances the tiles from `first` to before `last`."""
     if e.interleaved:
-        emit_orders(e)
-    _emit_load(e)
-    _emit_load_mask(e)
-    _emit_column_ghosts(e)
-    _emit_row_ghosts(e)
+        emit_interleave(e)
+    emit_ghosts(e)
+    emit_loads(e)
     _emit_hold(e)
-    emit_restore(e)
     emit_faces(e)
-    emit_marks(e)
+    if not e.interleaved:
+        emit_marks(e)
+        emit_restore(e)
     _emit_load_block(e)
     _emit_move(e)
     _emit_keep(e)
     if e.interleaved:
-        _emit_unload(e)
+        emit_unload(e)
     _emit_level(e)
     _emit_run(e)
     if not e.interleaved:
@@ -78,10 +79,17 @@ def _emit_move(e: Emitter) -> None:
         # A row begins with the ghosts before its first cell; so does scratch memory with its first row.
         first = e.shift(scratch, (r[Record.J0] + j[Job.WIDTH_OF_ROWS]) * pitch)
         size = (r[Record.J1] - r[Record.J0]) * pitch * e.bytes
-        with e.loop(0, j[Job.SCRATCH]) as k:
+        with e.loop(0, j[Job.MASK] if e.interleaved else j[Job.SCRATCH]) as k:
             source = e.shift(first, k * j[Job.SIZE])
             target = e.shift(source, r[Record.SHIFT] * pitch * -1)
             e.move(e.bytes_at(target), e.bytes_at(source), size)
+        if e.interleaved:
+            with e.when(j[Job.MASKED] > 0):
+                openings = Openings(e, e.shift(scratch, j[Job.MASK] * j[Job.SIZE]), j[Job.SIZE])
+                row, units = r[Record.J0] + j[Job.WIDTH_OF_ROWS], openings.units((r[Record.J1] - r[Record.J0]) * pitch)
+                for place, of_unit in ((openings.byte, UNIT_BYTES), (openings.word, WORD_BYTES)):
+                    source, target = (e.bytes_at(place(k * pitch)) for k in (row, row - r[Record.SHIFT]))
+                    e.move(target, source, units * of_unit)
 
 
 def _emit_keep(e: Emitter) -> None:
@@ -91,7 +99,7 @@ def _emit_keep(e: Emitter) -> None:
         pitch, size = j[Job.PITCH], j[Job.SIZE]
         count = (r[Record.J1] - r[Record.J0]) * pitch
         row = r[Record.J0] - r[Record.SHIFT] + j[Job.WIDTH_OF_ROWS]
-        there = e.shift(scratch, j[Job.SCRATCH] * size + r[Record.TARGET] * count)
+        there = e.shift(scratch, j[Job.KEPT] + r[Record.TARGET] * count)
         here = e.shift(scratch, r[Record.SOURCE] * size + row * pitch)
         back = r[Record.STAGE].equals(-5)
         target, source = e.select(back, here, there), e.select(back, there, here)
@@ -102,22 +110,38 @@ def _emit_load_block(e: Emitter) -> None:
     """Define ``load(job, item, record, scratch)``: a block of u, of all fields and of the mask, with their ghosts."""
     with e.function("load", "qqqf") as (job, item, record, scratch):
         j, r = Tables(e, job), Tables(e, record)
-        size, base, first = j[Job.SIZE], origin_of(j, r), j[Job.BUFFERS]
+        size, base = j[Job.SIZE], origin_of(j, r)
         arrays = e.pointer(j[Job.ARRAYS], "q")
 
         def load(entry: Any, start: Value, table: Table) -> None:
-            name = "load_mask" if table == Table.MASK else "load_numbers"
-            e.call(name, job, item, record, e.shift(arrays, entry * len(Array)), start)
+            e.call("load_numbers", job, item, record, e.shift(arrays, entry * len(Array)), start)
             _emit_ghosts(e, (job, item, record, start), r[Record.FLAGS], table)
 
         load(0, e.shift(scratch, base), Table.CELLS)
         with e.loop(0, j[Job.FIELDS]) as k:
-            load(k + 1, e.shift(scratch, (first + k) * size + base), Table.FIELDS)
+            place = e.scalar(e.pointer(j[Job.FIELD_PLACES], "q"), k)
+            load(k + 1, e.shift(scratch, field_of(e, j, r, place)), Table.FIELDS)
         with e.when(j[Job.MASKED] > 0):
-            load(j[Job.FIELDS] + 1, e.shift(scratch, size * j[Job.MASK] + base), Table.MASK)
+            entry, field = e.shift(arrays, (j[Job.FIELDS] + 1) * len(Array)), e.shift(scratch, size * j[Job.MASK])
+            e.call("load_mask", job, item, record, entry, field)
+            if not e.interleaved:  # else the words of ghosts are there by now
+                _emit_ghosts(e, (job, item, record, e.shift(field, base)), r[Record.FLAGS], Table.MASK)
         e.call("faces", job, item, record, scratch)
-        with e.when(j[Job.MARKED] > 0):
-            e.call("marks", job, record, e.shift(scratch, size * j[Job.MASK] + base))
+        if not e.interleaved:
+            with e.when(j[Job.MARKED] > 0):
+                e.call("marks", job, record, e.shift(scratch, size * j[Job.MASK] + base))
+        with e.loop(0, j[Job.FIELDS]) as k:
+            place = e.scalar(e.pointer(j[Job.FIELD_PLACES], "q"), k)
+            with e.when(place < 0):
+                _emit_pass(e, j, r, e.shift(scratch, (place + 1) * j[Job.PASSING]))
+
+
+def _emit_pass(e: Emitter, j: Tables, r: Tables, end: Value) -> None:
+    """The last rows of a block of a field that passes, which ends there, to where those before the next block lie."""
+    width, pitch = j[Job.WIDTH_OF_ROWS], j[Job.PITCH]
+    first = e.shift(end, j[Job.PASSING] * -1)
+    count = r[Record.J1] - r[Record.J0]
+    e.move(e.bytes_at(first), e.bytes_at(e.shift(first, count * pitch)), width * pitch * e.bytes)
 
 
 def _emit_ghosts(e: Emitter, arguments: tuple[Value, ...], flags: Value, table: Table) -> None:
@@ -159,10 +183,11 @@ def _emit_level(e: Emitter) -> None:
                 e.call("hold", job, item, record, p, s, to, out_pitch)
             if e.interleaved:
                 with e.when(exact):
-                    e.call("unload", job, record, to, result)
-            with e.when(exact & (j[Job.RESTORED] > 0)):
-                bits = e.shift(scratch, j[Job.MASK] * size + place)
-                e.call("restore", job, item, record, p, bits, result)
+                    e.call("unload", job, item, record, p, e.shift(scratch, j[Job.MASK] * size), place, to, result)
+            else:
+                with e.when(exact & (j[Job.RESTORED] > 0)):
+                    bits = e.shift(scratch, j[Job.MASK] * size + place)
+                    e.call("restore", job, item, record, p, bits, result)
         with e.when(target >= 0):
             _emit_ghosts(e, (job, item, record, e.shift(inner, base)), flags, Table.CELLS)
 
@@ -177,11 +202,11 @@ def _emit_run(e: Emitter) -> None:
         coefficients = coefficients_of(e, j, i)
         size, pitch, plane_pitch = j[Job.SIZE], j[Job.PITCH], j[Job.PLANE_PITCH]
         stages = e.pointer(j[Job.STAGES], "q")
-        rules, zero = _Rules(e, job, e.integer(int(Table.CELLS))), e.integer(0)
+        rules, zero = Rules(e, job, e.integer(int(Table.CELLS))), e.integer(0)
         ends = []
         for high in (0, 1):
             scale, offset = (e.scalar(p) for p in rules.scale_and_offset(2, high, zero))
-            source, ghost = rules.source(2, high, zero, i[Item.CELLS]), _ghost(i[Item.CELLS], high, zero)
+            source, ghost = rules.source(2, high, zero, i[Item.CELLS]), ghost_of(i[Item.CELLS], high, zero)
             ends.append((Flag.LOW_CELL << high, scale, offset, place_of(e, source), place_of(e, ghost)))
         with e.loop(0, e.scalar(records, int(Record.RUN))) as k:
             r = Tables(e, e.shift(records, k * len(Record)))
@@ -195,20 +220,7 @@ def _emit_run(e: Emitter) -> None:
             for flag, scale, offset, inside, ghost in ends:
                 with e.when((flags & flag) > 0), e.loop(0, count) as k:
                     line = e.shift(target, k * pitch)
-                    e.put(line, ghost, _affine(scale, offset, e.scalar(line, inside)))
-
-
-def _emit_unload(e: Emitter) -> None:
-    """Define ``unload(job, record, source, target)``: rows of a plane in order, from scratch memory to the result."""
-    with e.function("unload", "qqff") as (job, record, source, target):
-        j, r = Tables(e, job), Tables(e, record)
-        first, n = units_of(e, r)
-        size = (r[Record.I1] - r[Record.I0]) * e.bytes
-        with e.loop(0, r[Record.J1] - r[Record.J0]) as k:
-            row = e.shift(source, k * j[Job.PITCH])
-            e.call("order", row, n)
-            begin, of_row = e.shift(row, r[Record.I0] - first), e.shift(target, k * j[Job.CELLS])
-            e.copy(e.bytes_at(of_row), e.bytes_at(begin), size)
+                    e.put(line, ghost, affine(scale, offset, e.scalar(line, inside)))
 
 
 def _emit_straight(e: Emitter) -> None:
@@ -235,168 +247,11 @@ def _emit_pointwise(
 ) -> None:
     """Rows of a pointwise term times dt, by the function whose address the job lists."""
     pitch = j[Job.PITCH]
-    rate = e.shift(scratch, j[Job.SIZE] * (j[Job.BUFFERS] + j[Job.FIELDS] + k) + place)
+    rate = e.shift(scratch, j[Job.SIZE] * (j[Job.RATES] + k) + place)
     address = e.scalar(e.pointer(j[Job.FUNCTIONS], "q"), k)
     dt = e.scalar(e.pointer(j[Job.DT]))
     with e.loop(0, count) as row:
         e.call_address(address, e.shift(s, row * pitch), e.shift(rate, row * pitch), n, dt)
-
-
-def _emit_load(e: Emitter) -> None:
-    """Define ``load_numbers(job, item, record, array, start)``: cells of the grid to scratch memory."""
-
-    def copy(target: Value, source: Value, step: Value, count: Value, ahead: Value) -> None:
-        def whole() -> None:
-            e.copy(e.bytes_at(target), e.pointer(source, "b"), count * e.bytes)
-            # What the next block of rows will load arrives while levels are computed.
-            with e.loop(0, count * e.bytes, LINE_BYTES) as k:
-                e.prefetch(source + ahead + k)
-
-        def scattered() -> None:
-            with e.loop(0, count) as k:
-                e.put(target, k, e.scalar(e.pointer(source + k * step)))
-
-        e.either(step.equals(e.bytes), whole, scattered)
-
-    _emit_load_rows(e, "load_numbers", copy)
-
-
-def _emit_load_mask(e: Emitter) -> None:
-    """Define ``load_mask``: the same of bytes, which become numbers with one bit set, or none."""
-
-    def copy(target: Value, source: Value, step: Value, count: Value, _: Value) -> None:
-        # Whole vectors where bytes lie side by side.
-        whole = e.select(step.equals(1), count - (e.lanes - 1), 0)
-        with e.loop(0, whole, e.lanes) as k:
-            e.store(target, k, e.masks_of(e.pointer(source + k, "b"), INSIDE))
-        with e.loop(e.after, count) as k:
-            e.put(target, k, e.mask_of(e.scalar(e.pointer(source + k * step, "b")), INSIDE))
-
-    _emit_load_rows(e, "load_mask", copy)
-
-
-def _emit_load_rows(e: Emitter, name: str, copy: Callable[[Value, Value, Value, Value, Value], None]) -> None:
-    with e.function(name, "qqqqf") as (job, item, record, entry, start):
-        j, i, r, a = Tables(e, job), Tables(e, item), Tables(e, record), Tables(e, entry)
-        n = j[Job.CELLS]
-        origin = a[Array.ADDRESS] + e.scalar(e.pointer(a[Array.GRIDS], "q"), i[Item.GRID])
-        i0 = r[Record.I0]
-        x = ((i[Item.X] + i0) % n + n) % n
-        extent = r[Record.I1] - i0
-        step = a[Array.CELL]
-        ahead = (r[Record.J1] - r[Record.J0]) * a[Array.ROW]
-        with e.loop(r[Record.P0], r[Record.P1]) as p, e.loop(r[Record.J0], r[Record.J1]) as row:
-            z, y = (
-                ((i[first] + k) % j[count] + j[count]) % j[count]
-                for first, k, count in ((Item.Z, p, Job.PLANES), (Item.Y, row, Job.ROWS))
-            )
-            line = origin + z * a[Array.PLANE] + y * a[Array.ROW]
-            to = e.shift(start, p * j[Job.PLANE_PITCH] + row * j[Job.PITCH] + i0)
-            # Parts of a row that wraps around.
-            with e.loop(e.integer(0) - x, extent, n) as first:
-                begin = e.select(first < 0, 0, first)
-                length = e.least(extent - begin, n - (begin - first))
-                copy(e.shift(to, begin), line + (begin - first) * step, step, length, ahead)
-            if e.interleaved:
-                e.call("interleave", to, extent)
-
-
-class _Rules:
-    """The rules of the ghosts of one kind of array."""
-
-    def __init__(self, e: Emitter, job: Value, table: Value) -> None:
-        self.e = e
-        self.j = Tables(e, job)
-        self.table = table
-
-    def layers(self, axis: int) -> Value:
-        """Ghost layers along an axis; fields need one."""
-        width = self.j[Job.WIDTHS + axis]
-        return self.e.select(self.table.equals(int(Table.FIELDS)), self.e.least(width, self.e.integer(1)), width)
-
-    def _place(self, axis: int, high: int, layer: Value) -> Value:
-        return ((self.table * 3 + axis) * 2 + high) * LAYERS + layer
-
-    def source(self, axis: int, high: int, layer: Value, extent: Value) -> Value:
-        """The cell that a ghost is made from."""
-        inside = self.e.scalar(self.e.pointer(self.j[Job.SOURCES], "q"), self._place(axis, high, layer))
-        return extent - 1 - inside if high else inside
-
-    def scale_and_offset(self, axis: int, high: int, layer: Value) -> tuple[Value, Value]:
-        """Where the numbers of a ghost lie."""
-        place = self._place(axis, high, layer)
-        scale, offset = (self.e.shift(self.e.pointer(self.j[which]), place) for which in (Job.SCALES, Job.OFFSETS))
-        return scale, offset
-
-
-def _ghost(extent: Value, high: int, layer: Value) -> Value:
-    return extent + layer if high else layer * -1 - 1
-
-
-def _emit_column_ghosts(e: Emitter) -> None:
-    """Define ``column_ghosts(job, item, record, start, table)``: ghosts at the ends of rows."""
-    with e.function("column_ghosts", "qqqfi") as (job, item, record, start, table):
-        j, i, r, rules = Tables(e, job), Tables(e, item), Tables(e, record), _Rules(e, job, table)
-        p0, p1, j0, j1 = (r[place] for place in (Record.P0, Record.P1, Record.J0, Record.J1))
-        pitch, plane_pitch, n = j[Job.PITCH], j[Job.PLANE_PITCH], i[Item.CELLS]
-        for high in (0, 1):
-            with e.when((r[Record.FLAGS] & (Flag.LOW_CELL << high)) > 0), e.loop(0, rules.layers(2)) as m:
-                source, ghost = rules.source(2, high, m, n), _ghost(n, high, m)
-                scale, offset = (e.scalar(p) for p in rules.scale_and_offset(2, high, m))
-
-                def fill(change: Callable[[Value], Value], source: Value = source, ghost: Value = ghost) -> None:
-                    with e.loop(p0, p1) as p, e.loop(j0, j1) as row:
-                        line = e.shift(start, p * plane_pitch + row * pitch)
-                        e.put(line, place_of(e, ghost), change(e.scalar(line, place_of(e, source))))
-
-                _emit_by_kind(e, table, fill, partial(_affine, scale, offset))
-
-
-def _affine(scale: Value, offset: Value, value: Value) -> Value:
-    return value * scale + offset
-
-
-def _emit_by_kind(
-    e: Emitter,
-    table: Value,
-    fill: Callable[[Callable[[Value], Value]], None],
-    change: Callable[[Value], Value],
-) -> None:
-    """Ghosts of u by their rule; those of fields and masks are copies, the bits of masks being no numbers."""
-    e.either(table.equals(int(Table.CELLS)), lambda: fill(change), lambda: fill(lambda value: value))
-
-
-def _emit_row_ghosts(e: Emitter) -> None:
-    """Define ``row_ghosts(job, item, record, start, table)``: what the rows of a block feed.
-
-    Ghosts beyond a wall of rows or planes depend on rows near it only; flags say when the last of these is there.
-    """
-    with e.function("row_ghosts", "qqqfi") as (job, item, record, start, table):
-        j, i, r, rules = Tables(e, job), Tables(e, item), Tables(e, record), _Rules(e, job, table)
-        p0, p1, j0, j1 = (r[place] for place in (Record.P0, Record.P1, Record.J0, Record.J1))
-        pitch, plane_pitch = j[Job.PITCH], j[Job.PLANE_PITCH]
-        begin, n = units_of(e, r)
-        for axis, distance, extent, flag in (
-            (1, pitch, i[Item.ROWS], Flag.LOW_ROW),
-            (0, plane_pitch, i[Item.PLANES], Flag.LOW_PLANE),
-        ):
-            first, last, other = (p0, p1, plane_pitch) if axis else (j0, j1, pitch)
-            for high in (0, 1):
-                with e.when((r[Record.FLAGS] & (flag << high)) > 0), e.loop(0, rules.layers(axis)) as m:
-                    places = (_ghost(extent, high, m) * distance, rules.source(axis, high, m, extent) * distance)
-                    scale, offset = (e.everywhere(p, 0) for p in rules.scale_and_offset(axis, high, m))
-
-                    def fill(
-                        change: Callable[[Value], Value],
-                        bounds: tuple[Value, Value, Value] = (first, last, other),
-                        places: tuple[Value, Value] = places,
-                    ) -> None:
-                        with e.loop(*bounds[:2]) as k:
-                            target, source = (e.shift(start, k * bounds[2] + place) for place in places)
-                            with e.loop(begin, begin + n, e.lanes) as cell:
-                                e.store(target, cell, change(e.load(source, cell)))
-
-                    _emit_by_kind(e, table, fill, partial(_affine, scale, offset))
 
 
 def _emit_hold(e: Emitter) -> None:

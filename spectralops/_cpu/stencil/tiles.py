@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spectralops._cpu.stencil.layout import Item, Record, vectors_of
+from spectralops._cpu.stencil.layout import UNIT_BYTES, WORD_BYTES, Item, Record, vectors_of
 from spectralops._cpu.stencil.program import Program
 from spectralops._cpu.stencil.schedule import reach, schedule
 from spectralops._cpu.vector import host, workspace
@@ -63,20 +63,24 @@ class Layout:
     size: int
 
     @classmethod
-    def of_tile(cls, extent: Three, widths: Three, itemsize: int, unit: int = 1) -> Layout:
-        """The layout of (planes, rows, cells) with `widths` ghosts on either side, rows being made of so many cells."""
+    def of_tile(cls, extent: Three, widths: Three, itemsize: int, unit: int = 1, aligned: bool = False) -> Layout:
+        """The layout of (planes, rows, cells) with `widths` ghosts on either side, rows being made of so many cells.
+
+        If `aligned`, all distances are of whole units, and rows begin with one.
+        """
         planes, rows, n = extent[0], extent[1], -(-extent[2] // unit) * unit
-        line = host.LINE_BYTES // itemsize
+        step = unit if aligned else 1
+        line = max(step, host.LINE_BYTES // itemsize)
         # A vector more than the ghosts: what is carried along a row begins with the vector before its first.
-        margin = (-(-widths[2] // line) + (widths[2] > 0)) * line
-        pitch = host.off_page(margin + -(-(n + widths[2]) // line) * line, itemsize)
+        margin = line if aligned else (-(-widths[2] // line) + (widths[2] > 0)) * line
+        pitch = host.off_page(margin + -(-(n + widths[2]) // line) * line, itemsize, step)
         plane_pitch = (rows + 2 * widths[1]) * pitch
         if planes > 1:
-            plane_pitch = host.off_page(plane_pitch, itemsize)
+            plane_pitch = host.off_page(plane_pitch, itemsize, step)
         base = margin + widths[1] * pitch + widths[0] * plane_pitch
         # Vectors may run over the end of the last row; rows of two fields should not share a set of the cache.
         size = (planes + 2 * widths[0]) * plane_pitch + 2 * line
-        return cls(base, pitch, plane_pitch, host.off_page(size, itemsize))
+        return cls(base, pitch, plane_pitch, host.off_page(size, itemsize, step))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,19 @@ class Frame:
     @property
     def cell_bytes(self) -> int:
         """Scratch memory of a cell."""
-        return self.program.scratch * self.itemsize
+        fields, masked = self.program.scratch, self.program.masked
+        if masked and self.may_interleave:
+            return (fields - 1) * self.itemsize + -(-(UNIT_BYTES + WORD_BYTES) // self.unit)
+        return fields * self.itemsize
+
+    def scratch(self, layout: Layout, interleaved: bool) -> int:
+        """Elements of scratch memory of all fields of a tile."""
+        fields, masked = self.program.scratch, self.program.masked
+        if not (masked and interleaved):
+            return layout.size * fields
+        # Bytes and words of the mask, and a row of the array's bytes with what lies before and after it.
+        openings = layout.size // self.unit * (UNIT_BYTES + WORD_BYTES) + layout.pitch + 2 * self.unit
+        return layout.size * (fields - 1) + workspace.padded(openings) // self.itemsize
 
     @property
     def turning(self) -> bool:
@@ -115,7 +131,8 @@ class Frame:
         return self.dims == 2 and periodic and 0 < 2 * width <= self.shape[1] and self.program.stages == 1
 
     def layout(self, extent: Three, interleaved: bool = False) -> Layout:
-        return Layout.of_tile(extent, self.widths, self.itemsize, self.unit if interleaved else 1)
+        unit = self.unit if interleaved else 1
+        return Layout.of_tile(extent, self.widths, self.itemsize, unit, interleaved and self.program.masked)
 
     def interleaves(self, levels: int, cells: int) -> bool:
         """Whether rows of so many cells are interleaved on their way through so many levels."""
@@ -124,6 +141,11 @@ class Frame:
         uncut = self.dims == 2 and cells == self.shape[2] and levels >= PLAIN_LEVELS and self.program.plain
         lasting = uncut or (levels >= LEAST_LEVELS and self.program.interleaves)
         return lasting and filled and self.widths[2] == 1
+
+    @property
+    def may_interleave(self) -> bool:
+        """Whether rows that are cut are interleaved where they are long enough and go through many levels."""
+        return self.lanes <= MOST_LANES and self.widths[2] == 1 and self.program.interleaves
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,7 +158,9 @@ class Pass:
     layout: Layout
     interleaved: bool
     records: tuple[np.ndarray[Any, Any], ...]
-    kept: int  # elements of scratch memory behind all fields, for rows that wrap around
+    size: int  # elements of scratch memory of all fields
+    passing: int  # before them, of each field that passes
+    kept: int  # behind them, for rows that wrap around
 
 
 @lru_cache(maxsize=64)
@@ -217,7 +241,7 @@ def _tiled(frame: Frame, steps: int, workers: int) -> Iterator[Pass]:
                 most = TILE_BYTES // (TILE_REACHES[dims] * frame.cell_bytes)
             else:  # the cache should hold twice what all levels work on at a time
                 most = CACHE_BYTES // (2 * window * frame.cell_bytes)
-            parts = _count(n, max(least[2], most))
+            parts = _parts_of_rows(frame, levels, n, max(least[2], most), far[2])
             row_bytes = (-(-n // parts) + 2 * far[2] * (parts > 1)) * frame.cell_bytes
             if levels == 1:
                 tall = TILE_BYTES // row_bytes
@@ -237,6 +261,18 @@ def _tiled(frame: Frame, steps: int, workers: int) -> Iterator[Pass]:
             bands = max(bands, several // workers * workers, one)
         cuts = [[(0, planes)], _cuts(rows, bands), _cuts(n, parts)]
         yield _pass(frame, count, cuts, (BLOCK_PLANES, BLOCK_ROWS[dims]), height)
+
+
+def _parts_of_rows(frame: Frame, levels: int, n: int, most: int, far: int) -> int:
+    """Parts of rows of `n` cells: of about `most`, but of interleaved ones as many as leave the fewest units in all."""
+    parts = _count(n, most)
+    if parts == 1 or levels < LEAST_LEVELS or not frame.may_interleave:
+        return parts
+
+    def units(count: int) -> int:
+        return count * -(-(-(-n // count) + 2 * far) // frame.unit)
+
+    return min(range(max(2, parts - parts // 5), parts + parts // 2 + 1), key=units)
 
 
 def _lines(frame: Frame, steps: int, workers: int) -> Iterator[Pass]:
@@ -351,5 +387,10 @@ class _Tiles:
         records = (*self.records.values(), *more)
         interleaved = self.frame.interleaves(self.levels, self.largest[2])
         layout = self.frame.layout(self.largest, interleaved)
+        size = self.frame.scratch(layout, interleaved)
+        # A block of rows, and as many before and behind them as are ghosts.
+        rows = min(self.block[1], self.largest[1]) + 2 * self.frame.widths[1]
+        line = max(self.frame.unit if interleaved else 1, host.LINE_BYTES // self.frame.itemsize)
+        passing = rows * layout.pitch + 2 * line
         kept = (self.levels - 1) * 2 * self.frame.widths[1] * layout.pitch if self.turning else 0
-        return Pass(steps, table, table.ctypes.data, layout, interleaved, records, kept)
+        return Pass(steps, table, table.ctypes.data, layout, interleaved, records, size, passing, kept)

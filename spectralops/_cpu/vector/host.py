@@ -59,8 +59,11 @@ def lanes(dtype: str) -> int:
     return vector_bytes() // ITEM_BYTES[dtype]
 
 
-def off_page(pitch: int, itemsize: int) -> int:
-    """The next distance that is no multiple of a page, nor nearly: such rows would share few sets of a cache."""
+def off_page(pitch: int, itemsize: int, unit: int = 1) -> int:
+    """The next distance that is no multiple of a page, nor nearly: such rows would share few sets of a cache.
+
+    A multiple of `unit` stays one.
+    """
     while not PAGE_BYTES // 16 <= pitch * itemsize % PAGE_BYTES <= PAGE_BYTES - PAGE_BYTES // 16:
-        pitch += LINE_BYTES // itemsize
+        pitch += max(unit, LINE_BYTES // itemsize)
     return pitch
