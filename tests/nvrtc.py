@@ -27,7 +27,10 @@ CUPY_OPTIONS = ("-ftz=true", "--device-as-default-execution-space")
 
 @dataclass(frozen=True)
 class Compiled:
-    """What came of a compilation: mangled names by expression, and by mangled name (registers, spilled bytes)."""
+    """What came of a compilation: mangled names by expression, and by mangled name (registers, bytes of local memory).
+
+    The latter are those of its stack frame, or those that spilled registers are stored and loaded by, if these are more.
+    """
 
     names: dict[str, str]
     resources: dict[str, tuple[int, int]]
@@ -82,7 +85,10 @@ def compile_text(text: str, names: tuple[str, ...], arch: str, options: tuple[st
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
     resources = {
-        found["name"]: (int(found["registers"]), int(found["stores"]) + int(found["loads"]))
+        found["name"]: (
+            int(found["registers"]),
+            max(int(found["stack"]), int(found["stores"]) + int(found["loads"])),
+        )
         for found in RESOURCES.finditer(log)
     }
     return Compiled(mangled, resources, code, log)

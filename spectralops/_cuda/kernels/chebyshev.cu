@@ -17,7 +17,7 @@ enum Form { OPEN, COAST, FLUX };
 enum Ends { MIDDLE = 0, FIRST = 1, LAST = 2, WHOLE = 3 };
 
 // What stands in the place of a count of dry neighbours on land; a digit in base 3 for each axis, the last one first.
-constexpr unsigned char LAND = 255;
+enum { LAND = 255 };
 constexpr int COUNTS = 27;
 
 // Weights of the second and the third axis beside the last one, what a cell's own value is multiplied by for each count of
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(256) closed_faces(const unsigned char* __restr
   const index_t cell = (index_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (cell >= count) return;
   if (!mask[cell]) {
-    dry[cell] = LAND;
+    dry[cell] = (unsigned char)LAND;
     return;
   }
   int code = 0, digit = 1;

@@ -28,7 +28,7 @@ SOPS_DEVICE T stage_cell(const Stage<T, SIZES>& p, const F* field, const U* u, T
 
 template <typename T, class SIZES, int MASK, int COMBINE, class UPDATE, typename F = T, typename U = T, typename O = T>
 __global__ void __launch_bounds__(256) stage(const F* __restrict__ field, const U* u, T* total, O* __restrict__ out,
-                                             Stage<T, SIZES> p) {
+                                             const __grid_constant__ Stage<T, SIZES> p) {
   constexpr int D = SIZES::dims;
   index_t at[D];
   at[D - 1] = (index_t)blockIdx.x * blockDim.x + threadIdx.x;
