@@ -56,7 +56,7 @@ def test_lines_of_clusters(
     monkeypatch.setattr(
         layouts, "row_geometry", lambda m, *rest, **more: None if m == n // 2 else row_geometry(m, *rest)
     )
-    monkeypatch.setattr(layouts, "spread_lines", lambda m, itemsize, room: found)
+    monkeypatch.setattr(layouts, "spread_lines", lambda m, itemsize, room, one: found)
     monkeypatch.setattr(layouts, "MANY_LINES", 3)
     x = rng.standard_normal((lines, n)).astype(dtype)
     transfer = random_transfer(rng, shape, dtype, real=len(shape) == 1)
@@ -132,20 +132,22 @@ def test_says_that_columns_lie_in_clusters() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "itemsize", "room", "parts", "blocks"),
+    ("n", "itemsize", "room", "one", "parts", "blocks"),
     [
-        (32768, 4, ROOM, 16, 4),
-        (65536, 4, ROOM, 16, 2),
-        (131072, 4, ROOM, 16, 1),
-        (16384, 8, ROOM, 16, 4),
-        (32760, 4, ROOM, 8, 1),
-        (262144, 4, ROOM, None, None),  # 256 KiB a part
-        (32768, 4, SMALL, None, None),  # no clusters
-        (32770, 4, ROOM, None, None),
+        (32768, 4, ROOM, True, 16, 4),
+        (65536, 4, ROOM, True, 16, 2),
+        (131072, 4, ROOM, True, 16, 1),
+        (16384, 8, ROOM, True, 16, 4),
+        (32760, 4, ROOM, True, 8, 1),
+        (32768, 4, ROOM, False, 8, 2),
+        (65536, 4, ROOM, False, 16, 2),  # 136 KiB a block of 8 parts
+        (262144, 4, ROOM, True, None, None),  # 256 KiB a block
+        (32768, 4, SMALL, True, None, None),  # no clusters
+        (32770, 4, ROOM, True, None, None),
     ],
 )
-def test_choice_of_lines(n: int, itemsize: int, room: int, parts: int | None, blocks: int | None) -> None:
-    found = spread_lines(n, itemsize, room)
+def test_choice_of_lines(n: int, itemsize: int, room: int, one: bool, parts: int | None, blocks: int | None) -> None:
+    found = spread_lines(n, itemsize, room, one)
     assert (found and found.parts) == parts
     if found is not None:
         assert found.blocks == blocks

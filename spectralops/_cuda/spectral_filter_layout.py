@@ -112,8 +112,9 @@ def layout_of(plan: SpectralFilterPlan, shared_bytes: int = SHARED_BYTES) -> Lay
             if two is not None and isinstance(two.passes, Chirp) and plan.batch >= MANY_LINES:
                 form, row = "SPLIT", Lines(Cyclic(last, two.passes.inner), two.lines)
         long = row is None and form == "PAIRS" and not plan.padded
-        if long and (found := spread_lines(last // 2, itemsize, shared_bytes)) is not None:
-            beforehand = plan.batch >= MANY_LINES and _one_for_all(plan)
+        one = long and _one_for_all(plan)
+        if long and (found := spread_lines(last // 2, itemsize, shared_bytes, one)) is not None:
+            beforehand = one and plan.batch >= MANY_LINES
             return Layout(form, sizes, plan.batch, reals, found.lines, (), spread=found, beforehand=beforehand)
         halves = long and last % 4 == 0
         if halves:

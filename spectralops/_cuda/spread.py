@@ -25,6 +25,8 @@ COEFFICIENTS = ", Coefficients"
 PIECE_BYTES = 32
 # Parts to try, the best first. A cluster of more than eight blocks does not fit every device.
 LINE_PARTS, COLUMN_PARTS = (16, 8, 4), (8, 4, 2)
+# Parts where lines have filters of their own, whose wavenumbers part by part lie far from one another in memory.
+OWN_PARTS = 8
 # Parts of a line in a block, among which mirrored wavenumbers meet, and registers of its threads.
 MIRRORED, LINE_REGISTERS = 2, 128
 # Threads of a block for columns where it has a multiprocessor to itself; registers that each of them needs.
@@ -98,16 +100,20 @@ class Spread:
         return np.concatenate(found)
 
 
-def spread_lines(n: int, itemsize: int, shared_bytes: int) -> Spread | None:
+def spread_lines(n: int, itemsize: int, shared_bytes: int, one: bool = True) -> Spread | None:
     """Lines of n complex numbers, with as few threads as can hold them; None where none fit or nothing is shared.
 
     More threads wait no less for memory and other blocks, and a thread with more numbers has more loads on their way.
+    `one`: whether one filter is for all lines.
     """
-    for parts in LINE_PARTS:
+    ways = [(parts, shared_bytes) for parts in LINE_PARTS]
+    if not one:
+        ways.insert(0, (OWN_PARTS, shared_bytes // 2 - SYSTEM_BYTES))
+    for parts, room in ways:
         fewest = -(-n // (parts * POINTS[itemsize]))
         for threads in (fewest, 4 * fewest // 3, 2 * fewest, 4 * fewest):
             found = _spread(n, parts, 1, itemsize, threads, 1, MIRRORED)
-            if found is not None and found.shared <= shared_bytes and shared_bytes >= CLUSTER_BYTES:
+            if found is not None and found.shared <= room and shared_bytes >= CLUSTER_BYTES:
                 return found
     return None
 
