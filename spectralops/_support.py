@@ -77,7 +77,7 @@ DEVICE_TRANSFORMS = "one to three axes, lengths that fit a block; others run on 
 
 DEVICE_CONVOLUTIONS = (
     "direct sums along one to three axes; transforms along one or two where a tile of the kernel's size fits a block, "
-    "or of plain real images without channels; others run on cupy"
+    "or of plain real images without channels, and along three; others run on cupy"
 )
 
 SUPPORT: dict[tuple[str, str], Support] = {

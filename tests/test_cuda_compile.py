@@ -108,6 +108,9 @@ def kernels() -> dict[tuple[str, str, str], tuple[Kernel, ...]]:
             so.spectral_conv(np.zeros((1, 2, 1024), dtype), weight, axes=-1, backend=BACKEND)
             image = np.zeros((256, 256), dtype)  # a kernel as large as its image: both axes through memory
             so.convolve(image, image, mode="same", axes=(0, 1), backend=BACKEND)
+            for kind in (dtype, COMPLEX[dtype]):  # volumes whose planes no block holds, and complex ones
+                volume = np.zeros((4, 300, 300), kind)
+                so.convolve(volume, np.zeros((3, 3, 3), kind), method="fft", backend=BACKEND)
         small = Recorder(shared_bytes=SHARED_BYTES)
         with backend(small):  # a line too long for a block
             so.spectral_filter(np.zeros(32768 if dtype == "float32" else 16384, dtype), GAUSSIAN, backend=BACKEND)

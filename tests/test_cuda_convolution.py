@@ -156,6 +156,7 @@ def test_explain_says_how_kernels_run() -> None:
     )
     assert "one result a thread" in layer_plan((1, 1, 9, 9), (1, 1, 3, 3), stride=2).explain()
     assert "32 results a thread" in layer_plan((1, 1, 9, 9), (1, 1, 3, 3)).explain()
+    assert "8 results of a plane a thread, plane after plane" in signal_plan((9, 9, 9), (3, 3, 3)).explain()
     assert "8 results for each of several channels a thread" in layer_plan((1, 2, 9, 9), (1, 2, 3, 3)).explain()
     long = signal_plan((4, 8192), (8192,), mode="same", boundary="wrap", axes=-1, method="fft").explain()
     assert "product and inverse in one, neighbours as one complex number; radices 16*4*8*8\n" in long
@@ -180,15 +181,15 @@ def test_explain_says_how_kernels_run() -> None:
             "a tile of the kernel's size does not fit a block",
         ),
         (
-            lambda **o: signal_plan((9, 9, 9), (3, 3, 3), method="fft", **o),
-            "method 'fft' has kernels for one or two axes",
+            lambda **o: signal_plan((2, 2, 20000), (3, 3, 3), method="fft", **o),
+            "one tile for everything does not fit a block",
         ),
         (
             lambda **o: layer_plan((1, 2, 400, 400), (1, 2, 3, 3), method="fft", **o),
             "one tile for everything does not fit",
         ),
     ],
-    ids=["4d", "large-kernel", "whole", "tile", "3d-transform", "layer"],
+    ids=["4d", "large-kernel", "whole", "tile", "long-volume", "layer"],
 )
 def test_what_kernels_do_not_cover_runs_on_cupy(plan, reason: str) -> None:
     found = plan()
@@ -251,10 +252,17 @@ def test_a_circular_convolution_of_a_good_length_needs_no_overlap() -> None:
         (lambda: signal_plan((9, 9), (3, 3)), "direct_planes"),
         (lambda: signal_plan((9, 9), (3, 3), "complex64"), "direct_any"),
         (lambda: signal_plan((9,), (3,)), "direct_any"),
-        (lambda: signal_plan((9, 9, 9), (3, 3, 3)), "direct_any"),
+        (lambda: signal_plan((9, 9, 9), (3, 3, 3)), "direct_volumes"),
+        (lambda: signal_plan((9, 9, 9), (3, 3, 3), "complex64"), "direct_any"),
+        (lambda: signal_plan((29, 29, 29), (9, 6, 6), method="direct"), "direct_volumes"),
+        (lambda: signal_plan((29, 29, 29), (9, 6, 7), method="direct"), "direct_any"),
+        (lambda: signal_plan((29, 29, 29), (10, 1, 1), method="direct"), "direct_any"),
+        (lambda: signal_plan((29, 29, 29), (1, 1, 12), method="direct"), "direct_any"),
+        (lambda: signal_plan((29, 29, 29), (5, 1, 1), "float64", method="direct"), "direct_volumes"),
+        (lambda: signal_plan((29, 29, 29), (6, 1, 1), "float64", method="direct"), "direct_any"),
     ],
 )
-def test_direct_sums_have_three_kernels(plan, kernel: str) -> None:
+def test_direct_sums_have_four_kernels(plan, kernel: str) -> None:
     assert family(problem(plan())) == kernel
 
 

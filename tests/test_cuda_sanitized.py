@@ -81,6 +81,7 @@ CALLS: dict[str, tuple[Shapes, Callable[..., Any]]] = {
     "direct sums": (((2, 20), (5,)), convolved(1, method="direct")),
     "direct sums of planes": (((2, 9, 12), (3, 3)), convolved(1, 2, method="direct")),
     "direct sums over channels": (((1, 3, 9, 10), (4, 3, 3, 3)), over_channels("direct")),
+    "direct sums of volumes": (((2, 9, 20, 12), (3, 3, 3)), convolved(1, 2, 3, method="direct")),
     "tiles": (((2, 40, 35), (5, 4)), convolved(1, 2, method="tiles")),
     "tiles of a line": (((2, 701), (9,)), convolved(1, method="tiles")),
     "tiles over channels": (((1, 3, 20, 22), (4, 3, 5, 5)), over_channels("tiles")),
@@ -89,6 +90,11 @@ CALLS: dict[str, tuple[Shapes, Callable[..., Any]]] = {
     ),
     "pairs of columns": (((2, 4, 16, 16), (4, 1, 31, 31)), over_channels("fft", groups=4)),
     "a packed image": (((256, 256), (256, 256)), convolved(0, 1)),
+    "volumes of planes in a block": (((2, 30, 11, 13), (3, 2, 4)), convolved(1, 2, 3, method="tiles")),
+    "volumes of large planes": (((4, 260, 260), (3, 3, 3)), convolved(0, 1, 2, method="fft")),
+    "complex volumes": (
+        ((7, 11, 13), (3, 2, 4)), lambda x, k, **tail: convolved(0, 1, 2, method="fft")(x + 1j * x, k, **tail)
+    ),
     "packed lines": (((4, 1024), (1024,)), convolved(1, method="fft")),
     "a step of lines": (((3, 400),), diffused(1, 1)),
     "steps of lines": (((3, 400),), diffused(3, 1, bc=WALLS[:1])),

@@ -10,11 +10,12 @@ from spectralops._cuda import launch
 from spectralops._cuda.convolution_direct import direct, family
 from spectralops._cuda.convolution_packed import Layout, layout_of, packed
 from spectralops._cuda.convolution_pairs import pair_geometry, paired
-from spectralops._cuda.convolution_problem import BIAS, SCALE, SHIFT, arrays, as_they_are, problem
+from spectralops._cuda.convolution_problem import BIAS, SCALE, SHIFT, Problem, arrays, as_they_are, problem
 from spectralops._cuda.convolution_tiles import Geometry, geometry, tiled, tiles_of
+from spectralops._cuda.convolution_volume_layout import VolumeLayout, volume_layout
+from spectralops._cuda.convolution_volumes import volumes
 from spectralops._cuda.geometry import (
     CLUSTER_BYTES,
-    itemsize_of,
     kept_on_device,
     namespace,
     present_shared_bytes,
@@ -51,8 +52,6 @@ def refusal(plan: AnyPlan) -> str:
         return f"kernels take 1 to {MOST_AXES} axes, not {axes}"
     if plan.requested == "auto":
         return "no tile of the kernel's size fits a block, and direct sums would take longer than cuFFT"
-    if axes == MOST_AXES:
-        return f"method {plan.requested!r} has kernels for one or two axes"
     whole = "one tile for everything" if plan.requested == "fft" else "a tile of the kernel's size"
     return f"{whole} does not fit a block"
 
@@ -60,6 +59,7 @@ def refusal(plan: AnyPlan) -> str:
 SUMS = {
     "direct_planes": "one kernel: 32 results a thread, their cells in shared memory",
     "direct_channels": "one kernel: 8 results for each of several channels a thread, their cells in shared memory",
+    "direct_volumes": "one kernel: 8 results of a plane a thread, plane after plane, their cells in shared memory",
     "direct_any": "one kernel: one result a thread",
 }
 
@@ -68,14 +68,23 @@ PACKED = {
     1: "2 kernels: spectra of the kernels; lines forward, product and inverse in one, neighbours as one complex number",
     2: "5 kernels: rows and columns of the kernels; rows forward, columns forward, product and inverse in one, rows "
     "back, two rows as one complex row",
+    3: "7 kernels: rows and columns of the kernels; rows and columns forward, first axis of both forward, product and "
+    "inverse in one, columns and rows back",
 }
+HELD = (
+    "4 kernels: planes of the kernels; planes forward, first axis of both forward, product and inverse in one, planes "
+    "back"
+)
 
 
-def _packed_layout(plan: AnyPlan, shared: int) -> Layout | Geometry:
+def _packed_layout(plan: AnyPlan, task: Problem, shared: int) -> Layout | Geometry | VolumeLayout:
     """How packed images are transformed: by one block, or through memory between the axes."""
-    itemsize = itemsize_of(plan)
-    held = pair_geometry if plan.cost.packed == "columns" else layout_of
-    layout: Layout | Geometry | None = held(plan.lengths, itemsize, shared)
+    layout: Layout | Geometry | VolumeLayout | None
+    if plan.cost.packed == "volumes":
+        layout = volume_layout(plan.lengths, task, shared)
+    else:
+        held = pair_geometry if plan.cost.packed == "columns" else layout_of
+        layout = held(plan.lengths, task.itemsize, shared)
     if layout is None:
         raise UnsupportedError(
             f"{plan.op}: lines of {' x '.join(map(str, plan.lengths))} take more shared memory than a block's {shared} "
@@ -90,7 +99,10 @@ def algorithm(plan: AnyPlan) -> str:
     task = problem(plan)
     if plan.method == "direct":
         return SUMS[family(task)]
-    layout = _packed_layout(plan, shared_bytes()) if plan.cost.packed else geometry(plan.lengths, task.itemsize)
+    layout = _packed_layout(plan, task, shared_bytes()) if plan.cost.packed else geometry(plan.lengths, task.itemsize)
+    if isinstance(layout, VolumeLayout):
+        how = PACKED[3] if layout.plane is None else HELD
+        return f"{how}{', two rows as one complex row' if layout.paired else ''}; radices {layout.words}"
     if isinstance(layout, Layout):
         return f"{PACKED[len(plan.lengths)]}; radices {layout.words}"
     pairs = "" if task.is_complex[0] else ", two tiles of an image as one complex one"
@@ -159,8 +171,10 @@ class Prepared:
         if plan.method == "direct":
             direct(self.program, self.task, options, inner)
         elif plan.cost.packed:
-            layout, whole = _packed_layout(plan, device.shared_bytes), plan.method == "fft"
-            if isinstance(layout, Layout):
+            layout, whole = _packed_layout(plan, self.task, device.shared_bytes), plan.method == "fft"
+            if isinstance(layout, VolumeLayout):
+                self.space_bytes, tables = volumes(self.program, self.task, layout, whole, options)
+            elif isinstance(layout, Layout):
                 self.space_bytes, tables = packed(self.program, self.task, layout, whole, options, inner)
             else:
                 tiling = paired(self.task, plan.lengths, layout, whole)

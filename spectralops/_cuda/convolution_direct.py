@@ -26,11 +26,16 @@ DIRECT = np.dtype(
 )  # fmt: skip
 
 # Kernels of so many elements are unrolled.
-MOST_TAPS, MOST_CHANNEL_TAPS, LONGEST = 121, 25, 11
+MOST_TAPS, MOST_CHANNEL_TAPS, MOST_VOLUME_TAPS, LONGEST = 121, 25, 343, 11
+# Planes of a kernel of volumes, of each of which a thread has sums in registers, by bytes of a number.
+MOST_PLANES = {4: 9, 8: 5}
 # Results of a thread along a row, and along a column without and with channels; threads of a block, across and down.
-ACROSS, DOWN, ROWS = 4, 8, 2
+ACROSS, DOWN, ROWS, VOLUME_ROWS = 4, 8, 2, 2
 TEAMS = [(tx, ty) for tx in (4, 8, 16) for ty in (4, 7, 8, 14, 16, 28) if 48 <= tx * ty <= 128]
 CHANNEL_TEAM = (8, 16)
+VOLUME_TEAMS = ((8, 8), (8, 16), (16, 8), (16, 16))
+# Threads of a multiprocessor that have registers enough, for few taps and for many, and multiprocessors.
+FEW, MANY, MULTIPROCESSORS = 512, 384, 132
 # Channels of a thread, by bytes of a number: registers hold their sums.
 OUTPUTS = {4: 8, 8: 4}
 # Static shared memory of a block.
@@ -38,14 +43,17 @@ SHARED_BYTES = 40 * 1024
 
 
 def family(task: Problem) -> str:
-    """The kernel that sums: one for planes, one for channels, and one for everything else."""
+    """The kernel that sums: one for planes, one for channels, one for volumes, and one for everything else."""
     plain = (
-        len(task.size) == 2
+        len(task.size) > 1
         and not any(task.is_complex)
         and all(n == 1 for n in task.stride + task.dilation)
         and max(task.taps) <= LONGEST
     )
     taps = math.prod(task.taps)
+    if len(task.size) == 3:
+        few = plain and taps <= MOST_VOLUME_TAPS and task.taps[0] <= MOST_PLANES[task.itemsize]
+        return "direct_volumes" if few else "direct_any"
     if plain and task.inputs == 1 and taps <= MOST_TAPS:
         return "direct_planes"
     if plain and task.inputs > 1 and taps <= MOST_CHANNEL_TAPS:
@@ -69,6 +77,10 @@ def direct(program: Program, task: Problem, options: tuple[str, ...], inner: dic
     arguments["fill"] = task.fill.real, task.fill.imag
     finish = np.zeros(1, FINISH)
     finish["channels"] = task.channels
+    if name == "direct_volumes":
+        kernel, slab = _volumes(task, options)
+        program.add(kernel, Address(X), Address(KERNEL), Address(OUT), arguments, np.int64(slab))
+        return
     kernel = {"direct_planes": _planes, "direct_channels": _channels, "direct_any": _any}[name](task, options)
     program.add(
         kernel, Address(X), Address(KERNEL), Address(OUT), arguments, finish,
@@ -87,22 +99,23 @@ def _types(task: Problem) -> str:
 
 
 def _blocks(task: Problem, across: int, down: int) -> int:
-    return -(-task.out[0] // down) * -(-task.out[1] // across)
+    """Blocks of a plane."""
+    return -(-task.out[-2] // down) * -(-task.out[-1] // across)
 
 
 def _shift(task: Problem) -> int:
     """Cells before the first one that is needed, for rows to begin where 16 bytes do."""
-    return -task.before[1] % (16 // task.itemsize)
+    return -task.before[-1] % (16 // task.itemsize)
 
 
 def _read(task: Problem) -> int:
     """Cells of a row that a thread reads at a time."""
     part = 16 // task.itemsize
-    return -(-(_shift(task) + ACROSS + task.taps[1] - 1) // part) * part
+    return -(-(_shift(task) + ACROSS + task.taps[-1] - 1) // part) * part
 
 
 def _cells(task: Problem, tx: int, ty: int, rows: int) -> int:
-    return (ty * rows + task.taps[0] - 1) * ((tx - 1) * ACROSS + _read(task))
+    return (ty * rows + task.taps[-2] - 1) * ((tx - 1) * ACROSS + _read(task))
 
 
 def _planes(task: Problem, options: tuple[str, ...]) -> Kernel:
@@ -127,3 +140,33 @@ def _channels(task: Problem, options: tuple[str, ...]) -> Kernel:
     grid = images * _blocks(task, tx * ACROSS, ty * ROWS) * -(-task.outputs // outputs)
     name = f"direct_channels<{_types(task)}, {tx}, {ty}, {outputs}, {chunk}>"
     return Kernel(FILE, name, (grid,), (tx * ty,), 0, options)
+
+
+def _volumes(task: Problem, options: tuple[str, ...]) -> tuple[Kernel, int]:
+    """The kernel, and planes of results that a block goes through."""
+    taps, depth = math.prod(task.taps), task.out[0]
+    threads = FEW if task.taps[0] <= 5 and taps <= 125 else MANY
+
+    def cost(way: tuple[int, int, int]) -> tuple[float, int]:
+        tx, ty, slabs = way
+        blocks = task.planes * slabs * _blocks(task, tx * ACROSS, ty * VOLUME_ROWS)
+        at_once = MULTIPROCESSORS * (threads // (tx * ty))
+        # Planes that no result of a block ends in; a cell fetched counts as some multiply-adds.
+        planes = -(-depth // slabs) + task.taps[0] - 1
+        work = tx * ty * ACROSS * VOLUME_ROWS * (taps + 4) + 8 * _cells(task, tx, ty, VOLUME_ROWS)
+        return -(-blocks // at_once) * planes * work * at_once, -tx * ty
+
+    most = max(1, depth // max(4, 2 * task.taps[0]))
+    weights = taps // task.taps[2] * (-(-task.taps[2] // 4) * 4)
+    fitting = [
+        (tx, ty, slabs)
+        for tx, ty in VOLUME_TEAMS
+        if threads % (tx * ty) == 0
+        for slabs in range(1, min(most, 64) + 1)
+        if (2 * _cells(task, tx, ty, VOLUME_ROWS) + weights) * task.itemsize <= SHARED_BYTES
+    ]
+    tx, ty, slabs = min(fitting, key=cost)
+    slab = -(-depth // slabs)
+    grid = task.planes * -(-depth // slab) * _blocks(task, tx * ACROSS, ty * VOLUME_ROWS)
+    sizes = ", ".join(map(str, (*task.taps, _shift(task), tx, ty, VOLUME_ROWS)))
+    return Kernel(FILE, f"direct_volumes<{task.stored}, {task.beyond}, {sizes}>", (grid,), (tx * ty,), 0, options), slab

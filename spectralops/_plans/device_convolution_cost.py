@@ -34,6 +34,10 @@ PACKED_LINE = 0.175e-12  # one operation on one complex number of a line of whic
 PAIR_WORK = 0.105e-12  # one operation on one complex number of a tile there and back whose columns are paired
 PACKED_BYTE = 0.38e-12  # one byte of images of which two rows are one, from memory or to it
 NARROW = {4: 1.6, 2: 2.0, 1: 2.5}  # times that where so few columns of theirs fit a block
+VOLUME_TAP = 0.064e-12  # one multiply-add of the kernel for volumes
+PLANE_WORK = 0.145e-12  # one operation on one number of a volume's rows and columns, each once there or back
+FIRST_WORK = 0.1e-12  # the same along the first axis, of volumes, kernels and results
+DEEP, DEEP_WORK = 144, 1.15  # length from which on blocks along that axis are narrow, and times that then
 # Operations on each number that a prime factor of the length takes, twiddle factors included.
 OPERATIONS = {2: 3.4, 3: 7.3, 5: 10.4, 7: 12.9}
 BESIDE = 25.0  # those along the other axis of a usual tile
@@ -43,7 +47,8 @@ CUFFT_BYTES = 30  # bytes that such a pipeline moves for each byte of the transf
 
 # What the kernels take, and what they unroll.
 MOST_AXES = 3
-LONGEST, MOST_TAPS, MOST_CHANNEL_TAPS = 11, 121, 25
+LONGEST, MOST_TAPS, MOST_CHANNEL_TAPS, MOST_VOLUME_TAPS = 11, 121, 25, 343
+MOST_PLANES = {1: 9, 2: 5}
 SPACE_BYTES = 768 * 2**20
 # Shared memory that the runtime keeps, and that of a multiprocessor.
 RESERVED_BYTES, MULTIPROCESSOR_BYTES = 1024, 228 * 1024
@@ -56,6 +61,10 @@ PACKED_LENGTHS = tuple(
            if 8 * 2**a * 3**b * 5**c * 7**d <= 2**13)
 )  # fmt: skip
 PAIR_LENGTHS = tuple(sorted({a * b for a in RADICES for b in RADICES if b % 2 == 0}))
+VOLUME_LENGTHS = tuple(
+    sorted(2 * 2**a * 3**b * 5**c * 7**d for a in range(13) for b in range(8) for c in range(6) for d in range(5)
+           if 8 <= 2 * 2**a * 3**b * 5**c * 7**d <= 2**13)
+)  # fmt: skip
 # Lines beyond this need so many registers that too few threads share a multiprocessor.
 LONGEST_PAIRED = 240
 # How much longer than the shortest a transform may be that takes fewer operations.
@@ -127,6 +136,12 @@ class DeviceSums:
                 ways += [self.packed(method, rings, kind) for kind, rings in self._rings(method)]
                 if ways:
                     found.append(min(ways, key=lambda cost: cost.seconds))
+        elif len(self.extent) == MOST_AXES and self.inputs == 1:
+            for method in ("fft", "tiles"):
+                rings = self._volume_rings(method)
+                if rings:
+                    ways = [self.volumes(method, lengths) for lengths in rings]
+                    found.append(min(ways, key=lambda cost: cost.seconds))
         return (*found, self.cufft())
 
     def direct(self) -> Cost:
@@ -136,14 +151,16 @@ class DeviceSums:
         products = 2 ** sum(self.is_complex)
         pairs = results * self.inputs * taps
         plain = (
-            len(self.taps) == 2
-            and not any(self.is_complex)
+            not any(self.is_complex)
             and self.dense == self.result
             and self.extent == self.taps
             and max(self.taps) <= LONGEST
         )
         rate = ANY_TAP
-        if plain and self.inputs == 1 and taps <= MOST_TAPS:
+        if len(self.taps) != 2:
+            few = len(self.taps) == 3 and taps <= MOST_VOLUME_TAPS and self.taps[0] <= MOST_PLANES[self.width]
+            rate = VOLUME_TAP if plain and few else ANY_TAP
+        elif plain and self.inputs == 1 and taps <= MOST_TAPS:
             rate = PLANE_TAP
         elif plain and self.inputs > 1 and taps <= MOST_CHANNEL_TAPS:
             rate = CHANNEL_TAP * max(1, -(-self.outputs // 8) * 8 / self.outputs)
@@ -219,6 +236,34 @@ class DeviceSums:
         values = images * math.prod(self.cells) + self.planes * math.prod(self.dense)
         narrow = NARROW.get(_columns(height, self.width, self.shared), 1.0)
         return 5 * LAUNCH + PACKED_BYTE * self.width * (8 * narrow * numbers + 4 * values)
+
+    def volumes(self, method: str, lengths: tuple[int, ...]) -> Cost:
+        """Volumes that go through memory between the axes; along the first one in one piece or in tiles."""
+        depth, height, width = lengths
+        tiles = 1 if method == "fft" else _count(self.dense[0], depth, self.extent[0], 0)
+        halved = not any(self.is_complex)
+        flops = (2 * self.planes * tiles + self.kernels) * fft_flops(lengths, halved)
+        flops += 6 * self.planes * tiles * math.prod(lengths) // (2 if halved else 1)
+        rows = width * _operations(width) * sum(
+            count * math.prod(sizes[:2])
+            for count, sizes in ((self.images, self.cells), (self.planes, self.dense), (self.kernels, self.taps))
+        )  # fmt: skip
+        planes = self.images * self.cells[0] + self.planes * self.dense[0] + self.kernels * self.taps[0]
+        columns = planes * height * width * _operations(height)
+        # A block transforms a kernel once for all of its tiles.
+        first = (2 * self.planes * tiles + self.kernels) * math.prod(lengths) * _operations(depth)
+        first *= DEEP_WORK if depth >= DEEP else 1.0
+        values = self.images * math.prod(self.cells) + self.planes * math.prod(self.dense)
+        work = PLANE_WORK * (rows + columns) + FIRST_WORK * first
+        seconds = 7 * LAUNCH + self.width * (work / (2 if halved else 1) + BYTE * HIDDEN * 4 * values)
+        return Cost(method, lengths, flops, seconds, "cuda", "volumes")
+
+    def _volume_rings(self, method: str) -> list[tuple[int, ...]]:
+        """Lengths of transforms of volumes: of everything, or of tiles along the first axis."""
+        first, *others = (self._around(axis, VOLUME_LENGTHS) for axis in range(MOST_AXES))
+        if method == "tiles":
+            first = [n for n in VOLUME_LENGTHS if 2 * self.extent[0] <= n < self.whole[0]]
+        return [each for each in product(first, *others) if all(map(self._holds, each))]
 
     def _rings(self, method: str) -> list[tuple[str, tuple[int, ...]]]:
         """Kinds and lengths of packed transforms: of everything, or of tiles."""

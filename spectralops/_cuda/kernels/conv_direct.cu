@@ -3,6 +3,7 @@
 //   direct_any        one result a thread, whatever the options
 //   direct_planes     a kernel for each plane, without strides and holes: 4 by 8 results a thread
 //   direct_channels   sums over channels, without strides and holes: 4 by 2 results of several channels a thread
+//   direct_volumes    a kernel for each volume, without strides and holes: 4 by 2 results of a plane a thread at a time
 #include "conv.cuh"
 
 struct DirectArguments {
@@ -113,23 +114,37 @@ struct Area {
   // Cells from (row, column) on; those of whole quads are on their way when this returns, see `landed`.
   template <int BEYOND, typename V>
   SOPS_DEVICE static void fetch(T* to, const V* __restrict__ image, const DirectArguments& a, index_t row, index_t column) {
-    const index_t height = (index_t)a.size[1], width = (index_t)a.size[2];
-    const bool whole = width % PART == 0 && (unsigned long long)image % sizeof(Some<V, T>) == 0 && column % PART == 0;
+    const bool whole = aligned(image, a, column);
     for (int i = threadIdx.x; i < CELLS / PART; i += THREADS) {
-      const index_t place = column + i % (PITCH / PART) * PART, cell = cell_at<BEYOND>(row + i / (PITCH / PART), height);
-      const V* from = image + (cell < 0 ? 0 : cell) * width;
-      if (whole && cell >= 0 && place >= 0 && place < width) {
-        copy_ahead((Quad<T>*)to + i, (const Some<V, T>*)(from + place));
-        continue;
-      }
-      Quad<T> some;
-#pragma unroll
-      for (int k = 0; k < PART; ++k) {
-        const index_t c = cell_at<BEYOND>(place + k, width);
-        some.v[k] = cell >= 0 && c >= 0 ? to_number(from[c]) : (T)a.fill[0];
-      }
-      ((Quad<T>*)to)[i] = some;
+      const index_t at = whole ? whole_at<BEYOND>(a, row, column, i) : -1;
+      if (at >= 0) copy_ahead((Quad<T>*)to + i, (const Some<V, T>*)(image + at));
+      else ((Quad<T>*)to)[i] = single<BEYOND>(image, a, row, column, i);
     }
+  }
+  // Whether quads that begin at `column` begin where those in memory do.
+  template <typename V>
+  SOPS_DEVICE static bool aligned(const V* image, const DirectArguments& a, index_t column) {
+    return (index_t)a.size[2] % PART == 0 && (unsigned long long)image % sizeof(Some<V, T>) == 0 && column % PART == 0;
+  }
+  // Where the cells of quad i lie in an image, -1 where some are not there.
+  template <int BEYOND>
+  SOPS_DEVICE static index_t whole_at(const DirectArguments& a, index_t row, index_t column, int i) {
+    const index_t width = (index_t)a.size[2], place = column + i % (PITCH / PART) * PART;
+    const index_t cell = cell_at<BEYOND>(row + i / (PITCH / PART), (index_t)a.size[1]);
+    return cell >= 0 && place >= 0 && place < width ? cell * width + place : -1;
+  }
+  template <int BEYOND, typename V>
+  SOPS_DEVICE static Quad<T> single(const V* image, const DirectArguments& a, index_t row, index_t column, int i) {
+    const index_t width = (index_t)a.size[2], place = column + i % (PITCH / PART) * PART;
+    const index_t cell = cell_at<BEYOND>(row + i / (PITCH / PART), (index_t)a.size[1]);
+    const V* from = image + (cell < 0 ? 0 : cell) * width;
+    Quad<T> some;
+#pragma unroll
+    for (int k = 0; k < PART; ++k) {
+      const index_t c = cell_at<BEYOND>(place + k, width);
+      some.v[k] = cell >= 0 && c >= 0 ? to_number(from[c]) : (T)a.fill[0];
+    }
+    return some;
   }
   SOPS_DEVICE static void read(T (&row)[READ], const T* from) {
 #pragma unroll
@@ -277,5 +292,107 @@ __global__ __launch_bounds__(TX* TY, 3) void direct_channels(const V* __restrict
 #pragma unroll
     for (int d = 0; d < ROWS; ++d)
       store(to, row + ty * ROWS + d, column + tx * ACROSS, height, width, sum[d][o], finish);
+  }
+}
+
+// Blocks that a multiprocessor is to hold at once: in single precision those whose threads have 102, 128 or 168 registers.
+template <typename V>
+SOPS_CONSTEXPR int volumes_at_once(int threads, int planes, int taps) {
+  if (sizeof(typename ValueOf<V>::Real) > 4) return 1;
+  return (planes > 5 || taps > 125 ? 384 : planes > 3 || taps > 27 ? 512 : 640) / threads;
+}
+
+// Blocks go through `slab` planes of results, whose sums they all have at hand, as they read plane after plane of a volume.
+template <typename V, int BEYOND, int KD, int KH, int KW, int SHIFT, int TX, int TY, int DOWN>
+__global__ __launch_bounds__(TX* TY, volumes_at_once<V>(TX* TY, KD, KD* KH* KW)) void direct_volumes(
+    const V* __restrict__ x, const V* __restrict__ taps, V* __restrict__ out, DirectArguments a, long long slab) {
+  using T = typename ValueOf<V>::Real;
+  constexpr int TAPS = KD * KH * KW;
+  using A = Area<T, KH, KW, SHIFT, TX, TY, DOWN>;
+  constexpr int PART = A::PART, WIDE = (KW + PART - 1) / PART * PART;
+  __shared__ Quad<T> shared_cells[2][A::CELLS / PART], shared_weights[KD * KH * WIDE / PART];
+  T* weights = shared_weights[0].v;
+  const index_t depth = (index_t)a.out[0], height = (index_t)a.out[1], width = (index_t)a.out[2], some = (index_t)slab;
+  const unsigned across = (width + TX * ACROSS - 1) / (TX * ACROSS), down = (height + TY * DOWN - 1) / (TY * DOWN);
+  const unsigned slabs = (depth + some - 1) / some, tile = blockIdx.x % (across * down), rest = blockIdx.x / (across * down);
+  const index_t row = (index_t)(tile / across) * (TY * DOWN), column = (index_t)(tile % across) * (TX * ACROSS);
+  const index_t begin = (index_t)(rest % slabs) * some, end = (begin + some < depth ? begin + some : depth) + KD - 1;
+  const long long volume = rest / slabs;
+  x += volume / a.image_divisor % a.image_count * (a.size[0] * a.size[1] * a.size[2]);
+  taps += volume / a.kernel_divisor % a.kernel_count * TAPS;
+  out += volume * (a.out[0] * a.out[1] * a.out[2]);
+  for (int i = threadIdx.x; i < KD * KH * WIDE; i += A::THREADS) {
+    const int k = i / WIDE * KW + i % WIDE;
+    weights[i] = i % WIDE < KW ? to_number(taps[a.flip ? TAPS - 1 - k : k]) : (T)0;
+  }
+  // Where this thread's quads lie in a plane; there is more than one rule only for those at the ends.
+  constexpr int QUADS = A::CELLS / PART, MINE = (QUADS + A::THREADS - 1) / A::THREADS;
+  const index_t first_row = row - (index_t)a.before[1], first_column = column - (index_t)a.before[2] - SHIFT;
+  const index_t area = (index_t)a.size[1] * (index_t)a.size[2];
+  const bool whole = A::aligned(x, a, first_column) && area % PART == 0;
+  index_t places[MINE];
+#pragma unroll
+  for (int m = 0; m < MINE; ++m)
+    places[m] = whole ? A::template whole_at<BEYOND>(a, first_row, first_column, threadIdx.x + m * A::THREADS) : -1;
+  // Whether there is a plane beside result plane p, whose cells are then on their way, or it counts all the same.
+  const auto fetch = [&](index_t p) {
+    const index_t number = cell_at<BEYOND>(p - (index_t)a.before[0], (index_t)a.size[0]);
+    Quad<T>* to = shared_cells[(p - begin) % 2];
+    if (number < 0 && a.fill[0] == 0) return false;
+    const V* plane = x + (number < 0 ? 0 : number) * area;
+#pragma unroll
+    for (int m = 0; m < MINE; ++m) {
+      const int i = threadIdx.x + m * A::THREADS;
+      if (QUADS % A::THREADS != 0 && i >= QUADS) break;
+      if (number < 0) {
+        for (int k = 0; k < PART; ++k) to[i].v[k] = (T)a.fill[0];
+      } else if (places[m] >= 0) {
+        copy_ahead(to + i, (const Some<V, T>*)(plane + places[m]));
+      } else {
+        to[i] = A::template single<BEYOND>(plane, a, first_row, first_column, i);
+      }
+    }
+    return true;
+  };
+  const int tx = threadIdx.x % TX, ty = threadIdx.x / TX;
+  T sum[KD][DOWN][ACROSS] = {};  // of result plane p - k
+  bool here = fetch(begin);
+  for (index_t p = begin; p < end; ++p) {
+    landed();
+    __syncthreads();
+    const bool next = p + 1 < end && fetch(p + 1);
+    if (here) {
+      const T* mine = shared_cells[(p - begin) % 2]->v + ty * DOWN * A::PITCH + tx * ACROSS;
+#pragma unroll
+      for (int r = 0; r < DOWN + KH - 1; ++r) {
+        T seen[A::READ];
+        A::read(seen, mine + r * A::PITCH);
+#pragma unroll
+        for (int k = 0; k < KD; ++k)
+#pragma unroll
+          for (int d = 0; d < DOWN; ++d) {
+            if (r - d < 0 || r - d >= KH) continue;
+#pragma unroll
+            for (int j = 0; j < KW; ++j)
+#pragma unroll
+              for (int i = 0; i < ACROSS; ++i)
+                sum[k][d][i] += seen[SHIFT + i + j] * weights[(k * KH + r - d) * WIDE + j];
+          }
+      }
+    }
+    here = next;
+    const index_t done = p - (KD - 1);
+    if (done >= begin) {
+      V* plane = out + (long long)done * ((long long)height * width);
+#pragma unroll
+      for (int d = 0; d < DOWN; ++d)
+        store(plane, row + ty * DOWN + d, column + tx * ACROSS, height, width, sum[KD - 1][d], Finish<V, NOTHING>());
+    }
+#pragma unroll
+    for (int k = KD - 1; k >= 0; --k)
+#pragma unroll
+      for (int d = 0; d < DOWN; ++d)
+#pragma unroll
+        for (int i = 0; i < ACROSS; ++i) sum[k][d][i] = k > 0 ? sum[k > 0 ? k - 1 : 0][d][i] : (T)0;
   }
 }
