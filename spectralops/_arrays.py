@@ -18,7 +18,7 @@ from spectralops._sixteen_bits import HALVES
 
 __all__ = [
     "HOST", "MOST_AXES", "NATIVE", "ArraySpec", "Home", "Operand",
-    "common_home", "default_float", "describe", "dtype_name", "is_array", "library_of", "native_devices",
+    "common_home", "default_float", "describe", "dtype_name", "is_array", "is_recorded", "library_of", "native_devices",
 ]  # fmt: skip
 
 # Axes that every array library here can work with, also where an operator needs a few more.
@@ -200,12 +200,17 @@ def _spec_of_numbers(op: str, name: str, x: Any) -> ArraySpec:
     return ArraySpec(array.shape, dtype_name(array.dtype))
 
 
+def is_recorded(x: Any) -> bool:
+    """Whether a value is a tensor of which gradients are being recorded."""
+    return getattr(x, "requires_grad", False) is True and bool(sys.modules["torch"].is_grad_enabled())
+
+
 def _torch_home(op: str, name: str, x: Any) -> Home:
     torch = sys.modules["torch"]
     device = x.device
     if x.layout is not torch.strided or device.type not in ("cpu", "cuda"):
         raise TypeError(f"{op}: {name} is a {x.layout} tensor on {device}, but must be a strided tensor on cpu or cuda")
-    if x.requires_grad and torch.is_grad_enabled():
+    if is_recorded(x):
         raise TypeError(
             f"{op}: {name} requires grad, but must not, since this function is not differentiable; "
             f"take one of spectralops.torch, pass {name}.detach() or call it under torch.no_grad()"

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from spectralops._arrays import MOST_AXES, dtype_name, is_array
+from spectralops._arrays import MOST_AXES, dtype_name, is_array, is_recorded
 from spectralops._sixteen_bits import HALVES
 
 __all__ = [
@@ -191,6 +191,11 @@ def number(op: str, name: str, value: Any) -> float:
         return value + 0.0
     if isinstance(value, BUFFERS) or getattr(value, "ndim", 0) > 0:
         raise TypeError(f"{op}: {name} is a {type(value).__name__}, but must be a real number")
+    if is_recorded(value):
+        raise TypeError(
+            f"{op}: {name} requires grad, but must not, since it is a constant that no gradient reaches; "
+            f"pass float({name})"
+        )
     # float() would take the real part, a span of time and digits in a string
     if hasattr(value, "dtype") and not dtype_name(value.dtype).startswith(REAL_PREFIXES):
         raise TypeError(f"{op}: {name} is {shown(value)}, but must be a real number")

@@ -391,6 +391,8 @@ def test_jax_compiles_once_for_the_same_call() -> None:
         (lambda: jax.jit(lambda dt: sj.diffusion_step(U, 1.0, dt, 0.3))(0.1), TypeError, "dt is a JAX tracer"),
         (lambda: jax.jit(lambda dx: sj.diffusion_step(U, dx, 0.1, 0.3))(1.0), TypeError, "dx is a JAX tracer"),
         (lambda: sj.convolve(U, U, mode="all"), ValueError, "^convolve: mode is 'all', but must be"),
+        (lambda: sj.convolve(U, U, fillvalue=1j), TypeError, "^convolve: fillvalue is 1j, but must be real"),
+        (lambda: sj.convolve(U, U, boundary="wrap", fillvalue=1), ValueError, "^convolve: fillvalue is 1, but must be"),
     ],
 )  # fmt: skip
 def test_jax_errors(call: Any, error: type, message: str) -> None:

@@ -181,6 +181,17 @@ def test_torch_factorised_layer_in_half_precision() -> None:
     torch.testing.assert_close(y.float().detach(), dense(layer).float()(x).detach(), atol=2e-2, rtol=0)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("kind", ["CP", "Tucker", "TT"])
+def test_torch_factors_may_be_of_16_bits(kind: str, dtype: Any) -> None:
+    layer = make(kind).to(dtype)
+    x = random(1, 3, 8, 8, dtype=torch.float32).to(dtype)
+    y = layer(x).detach()
+    assert y.dtype == dtype
+    expected = layer.double()(x.double()).detach()
+    assert (y - expected).abs().max() <= torch.finfo(dtype).eps * expected.abs().max()
+
+
 def test_torch_model_with_factorised_weights_trains() -> None:
     torch.manual_seed(0)
     model = st.FNO((4, 4), 1, 1, hidden_channels=4, n_layers=2, factorization="Tucker", rank=0.3)

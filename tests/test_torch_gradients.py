@@ -419,6 +419,9 @@ def test_torch_operator_contract() -> None:
         (lambda: st.fft_conv2d(make(1, 1, 4, 4), make(1, 1, 2, 2), 3), "fft_conv2d: bias is a int, but must be a"),
         (lambda: st.convolve(make(4), "k"), "convolve: kernel is a str, but must be a torch.Tensor"),
         (lambda: st.fourier_resample(2.0, 3), "fourier_resample: x is a float, but must be a torch.Tensor"),
+        (lambda: st.convolve(make(4), make(2), fillvalue=1j), "convolve: fillvalue is 1j, but must be real"),
+        (lambda: st.convolve(make(4), make(2), fillvalue=make(1)[0]), "convolve: fillvalue requires grad"),
+        (lambda: so.transfer.gaussian(make(1)[0]), "gaussian: sigma requires grad, but must not"),
     ],
 )
 def test_torch_functions_take_tensors(call: Callable[[], Any], message: str) -> None:

@@ -136,6 +136,25 @@ def test_torch_layer_of_real_data_refuses_complex_fields() -> None:
         st.SpectralConv(2, 3, (4, 5))(random(1, 2, 8, 9, dtype=torch.complex64))
 
 
+LAYER, MODEL = st.SpectralConv(2, 3, (4, 4)), st.FNO((4, 4), 2, 1, 4)
+
+
+@pytest.mark.parametrize(
+    ("module", "x", "error", "message"),
+    [
+        (LAYER, [1.0], TypeError, "SpectralConv: x is a list, but must be a torch.Tensor"),
+        (LAYER, torch.ones(8, 8), ValueError, r"SpectralConv: x has 2 dimensions, but must have 4: \(N, C"),
+        (st.FNOBlock(2, (4, 4)), [1.0], TypeError, "FNOBlock: x is a list, but must be a torch.Tensor"),
+        (MODEL, torch.ones(1, 3, 8, 8), ValueError, r"FNO: x has shape \(1, 3, 8, 8\), .*\(N, 2, ...\)"),
+        (MODEL, torch.ones(1, 2, 8), ValueError, r"FNO: x has shape \(1, 2, 8\), but must have 4 dimensions"),
+    ],
+    ids=["kind", "dimensions", "block", "channels", "model"],
+)
+def test_torch_layers_refuse_what_is_no_field(module: Any, x: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        module(x)
+
+
 def test_torch_layer_in_half_precision() -> None:
     layer = st.SpectralConv(2, 2, (4, 4), bias=False, fno_block_precision="half")
     x = random(1, 2, 8, 8, dtype=torch.float32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -255,11 +256,29 @@ def test_torch_steps_keep_single_precision() -> None:
             r"diffusion_step\(\) got an unexpected key",
         ),
         (lambda u: st.pde_step(u, 1.0, 0.1, []), ValueError, "pde_step: terms is empty, but must have at least"),
+        (
+            lambda u: st.pde_step(u, 1.0, 0.1, [so.Diffusion(np.ones(u.shape))]),
+            TypeError,
+            r"pde_step: an array of shape \(.*\) is a ndarray, but must be a torch.Tensor like u; move it by",
+        ),
+        (lambda u: st.diffusion_step(u, 1.0, u.mean(), 1.0), TypeError, r"dt requires grad, but .*; pass float\(dt\)"),
+        (lambda u: st.diffusion_step(u, (1.0, u.mean()), 0.1, 1.0), TypeError, "diffusion_step: dx requires grad, but"),
+        (
+            lambda u: st.diffusion_step(u, 1.0, 0.1, 1.0, bc=so.Dirichlet(u.mean())),
+            TypeError,
+            "Dirichlet: value requires grad, but must not, since it is a constant that no gradient reaches",
+        ),
     ],
 )
 def test_torch_steps_refuse(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call(U.clone().requires_grad_())
+
+
+def test_torch_constants_may_require_grad_where_none_is_recorded() -> None:
+    dt = torch.tensor(0.1, requires_grad=True)
+    with torch.no_grad():
+        assert st.diffusion_step(U, 1.0, dt, 1.0).equal(st.diffusion_step(U, 1.0, float(dt), 1.0))
 
 
 def test_torch_recorded_steps_warn_at_the_caller() -> None:

@@ -29,7 +29,7 @@ from spectralops._plans.memo import memoised
 from spectralops._plans.vector_cost import LARGEST_AXES, Rates, Sums
 from spectralops.errors import UnsupportedError
 
-__all__ = ["ConvolvePlan", "build"]
+__all__ = ["ConvolvePlan", "build", "fill_value"]
 
 OP = "convolve"
 MODES = ("full", "same", "valid")
@@ -245,7 +245,7 @@ def _checked(
     boundary = BOUNDARIES[_checks.choice(OP, "boundary", boundary, tuple(BOUNDARIES))]
     _checks.choice(OP, "method", method, METHODS)
     out_dtype = result_dtype(OP, {"x": x.dtype, "kernel": kernel.dtype}, default)
-    fillvalue = _fillvalue(fillvalue, boundary, out_dtype)
+    fillvalue = fill_value(fillvalue, boundary, out_dtype)
     transform.check_lengths(OP, "x", x.shape, axes)
     transform.check_lengths(OP, "kernel", kernel.shape, kernel_axes)
     start, outputs = _window(
@@ -287,7 +287,8 @@ def _kernel_axes(x: ArraySpec, kernel: ArraySpec, axes: tuple[int, ...]) -> tupl
     return tuple(axis - missing for axis in axes)
 
 
-def _fillvalue(value: Any, boundary: str, out_dtype: str) -> complex:
+def fill_value(value: Any, boundary: str, out_dtype: str) -> complex:
+    """The value beyond the ends of x, real where it can be; 0 where it has no effect."""
     result: complex
     if isinstance(value, complex | np.complexfloating):
         real, imag = (_checks.number(OP, "fillvalue", part) for part in (value.real, value.imag))

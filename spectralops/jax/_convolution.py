@@ -15,7 +15,7 @@ from spectralops import _checks
 from spectralops._arrays import ArraySpec
 from spectralops._bilinear import BEYOND, FORWARD, PADDING
 from spectralops._plans.conv2d import Conv2dPlan
-from spectralops._plans.convolve import ConvolvePlan
+from spectralops._plans.convolve import ConvolvePlan, fill_value
 from spectralops.convolution import Epilogue
 from spectralops.jax._bilinear import Call, Family, apply
 from spectralops.jax._calls import FIRST, LEADING, SEPARATE, spec_of
@@ -150,6 +150,7 @@ def convolve(
     chosen = tuple(axis - x.ndim for axis in _checks.axes(op, axes, x.ndim, counts))
     _checks.choice(op, "mode", mode, ("full", "same", "valid"))
     _checks.choice(op, "boundary", boundary, ("fill", *BEYOND))
+    fillvalue = fill_value(fillvalue, boundary, x.dtype.name)
     one = kernel.ndim == len(chosen) < x.ndim  # for the whole batch, its axes in the order of `axes`
     lengths = [kernel.shape[j if one else axis] for j, axis in enumerate(chosen)]
     if mode != "valid" and (boundary != "fill" or fillvalue != 0):
@@ -160,7 +161,7 @@ def convolve(
         if boundary != "fill":
             x = jnp.pad(x, cells, mode=BEYOND[boundary])
         else:
-            x = jnp.pad(x, cells, constant_values=fillvalue if jnp.iscomplexobj(x) else fillvalue.real)
+            x = jnp.pad(x, cells, constant_values=fillvalue)
         mode = "valid"
     shape = list(x.shape)
     if not one:

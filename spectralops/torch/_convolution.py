@@ -15,7 +15,7 @@ from spectralops._arrays import ArraySpec, dtype_name
 from spectralops._bilinear import BEYOND, FORWARD, PADDING
 from spectralops._plans.conv2d import Conv2dPlan
 from spectralops._plans.conv2d_arguments import sizes
-from spectralops._plans.convolve import ConvolvePlan
+from spectralops._plans.convolve import ConvolvePlan, fill_value
 from spectralops.convolution import Epilogue
 from spectralops.torch._bilinear import Call, Family, apply
 from spectralops.torch._cudnn import METHOD, asked, convolved, taken_over
@@ -216,6 +216,7 @@ def convolve(
     chosen = tuple(axis - x.ndim for axis in _checks.axes(op, axes, x.ndim, counts))
     _checks.choice(op, "mode", mode, ("full", "same", "valid"))
     _checks.choice(op, "boundary", boundary, ("fill", *BEYOND))
+    fillvalue = fill_value(fillvalue, boundary, dtype_name(x.dtype))
     one = kernel.ndim == len(chosen) < x.ndim  # for the whole batch, its axes in the order of `axes`
     lengths = [kernel.shape[j if one else axis] for j, axis in enumerate(chosen)]
     if mode != "valid" and (boundary != "fill" or fillvalue != 0):

@@ -219,7 +219,10 @@ def _drawn(size: Sequence[int], spread: float, device: torch.device | str | None
 
 
 def _complex(values: Tensor) -> Tensor:
-    return values if values.is_complex() else torch.view_as_complex(values.contiguous())
+    if values.is_complex():
+        return values
+    # There is no complex arithmetic in 16 bits.
+    return torch.view_as_complex(values.to(torch.promote_types(values.dtype, torch.float32)).contiguous())
 
 
 def _outer(factors: Sequence[Tensor]) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from spectralops import _checks, boundary, pde, steps
-from spectralops._arrays import Home, dtype_name
+from spectralops._arrays import Home, dtype_name, is_array
 from spectralops._plans.looks import KEYS, Known, look
 from spectralops._plans.step_arguments import Options, advection, prepare
 from spectralops._plans.steps import StepPlan
@@ -44,6 +44,21 @@ def _mapped(value: Any, change: Callable[[Tensor], Any]) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return type(value)(**{field.name: _mapped(getattr(value, field.name), change) for field in fields(value)})
     return value
+
+
+def _check_library(op: str, value: Any) -> None:
+    """Raise TypeError for arrays of another library, which no plan of tensors has a place for."""
+    if isinstance(value, list | tuple):
+        for item in value:
+            _check_library(op, item)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for name in _names(type(value)):
+            _check_library(op, getattr(value, name))
+    elif not isinstance(value, Tensor) and is_array(value):
+        raise TypeError(
+            f"{op}: an array of shape {tuple(value.shape)} is a {type(value).__name__}, but must be a torch.Tensor "
+            "like u; move it by torch.as_tensor"
+        )
 
 
 def filled(value: Any, place: Any, arrays: Sequence[Any]) -> Any:
@@ -186,6 +201,10 @@ def prepared(
         raise TypeError(f"{op}() got an unexpected keyword argument {name!r}")
     shared["source"] = _aligned(shared["source"], u.ndim)
     arrays = _arrays_of((named, shared["source"], shared["mask"]))
+    for value in (*arguments, shared["source"], shared["mask"]):
+        _check_library(op, value)
+    dt = _checks.number(op, "dt", dt)
+    dx = _mapped(dx, lambda h: _checks.number(op, "dx", h))
     if unseen:
         named, shared["source"], shared["mask"] = map(_specified, (named, shared["source"], shared["mask"]))
     with torch.no_grad():

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from spectralops.torch._channels import Pointwise, covered
-from spectralops.torch.spectral_layer import SpectralConv
+from spectralops.torch.spectral_layer import SpectralConv, check_field
 
 __all__ = ["FNO", "FNOBlock"]
 
@@ -57,6 +57,7 @@ class FNOBlock(nn.Module):
     def forward(self, v: Tensor, output_shape: Sequence[int] | None = None) -> Tensor:
         """Apply the block, the result on a grid of `output_shape` if given."""
         convolution, skip, active = self.convolution, self.skip[0], self.activation is functional.gelu
+        check_field(type(self).__name__, v, convolution.order)
         beside = convolution.call(v) if output_shape is None and covered(v, skip.weight) else None
         if beside is not None:
             y = skip(v, None, convolution.bias, active, beside)
@@ -114,7 +115,7 @@ class FNO(nn.Module):
     ) -> None:
         super().__init__()
         self.order = 1 if isinstance(n_modes, int) else len(n_modes)
-        self.positional = positional
+        self.in_channels, self.positional = in_channels, positional
         wide = 2 * hidden_channels
         self.lifting = Pointwise(
             in_channels + (self.order if positional else 0), lifting_channels or wide, hidden_channels
@@ -128,6 +129,12 @@ class FNO(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map x (N, in_channels, ...) to (N, out_channels, ...) on the same grid."""
+        check_field(type(self).__name__, x, self.order)
+        if x.ndim != self.order + 2 or x.shape[1] != self.in_channels:
+            raise ValueError(
+                f"{type(self).__name__}: x has shape {tuple(x.shape)}, but must have {self.order + 2} dimensions "
+                f"(N, {self.in_channels}, ...)"
+            )
         if self.positional:
             x = torch.cat([x, *_coordinates(x, self.order)], 1)
         v = self.lifting(x)

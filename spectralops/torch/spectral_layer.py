@@ -20,7 +20,7 @@ from spectralops.torch._spectral_conv import spectral_conv
 from spectralops.torch._spectrum import convolved, mixed, places, upstream_places, upstream_resampled
 from spectralops.torch._tensors import precision
 
-__all__ = ["SpectralConv"]
+__all__ = ["SpectralConv", "check_field"]
 
 NORMS = ("forward", "backward", "ortho")
 PRECISIONS = ("full", "half", "mixed")
@@ -240,6 +240,7 @@ class SpectralConv(nn.Module):
 
     def unbiased(self, x: Tensor, output_shape: Sequence[int] | None = None) -> Tensor:
         """Convolve x without adding the bias."""
+        check_field(type(self).__name__, x, self.order)
         if x.is_complex() and not self.complex_data:
             raise TypeError(f"{type(self).__name__}: x is {x.dtype}, but must be real for a layer of real data")
         sizes, target = list(x.shape[-self.order :]), self._target(x, output_shape)
@@ -289,6 +290,14 @@ class SpectralConv(nn.Module):
         """What the layer's representation says of it."""
         modes = ", ".join(map(str, self.n_modes))
         return f"{self.in_channels}, {self.out_channels}, modes=({modes})"
+
+
+def check_field(op: str, x: Any, order: int) -> None:
+    """Raise TypeError or ValueError unless x is a tensor with channels and so many axes."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{op}: x is a {type(x).__name__}, but must be a torch.Tensor")
+    if x.ndim <= order:
+        raise ValueError(f"{op}: x has {x.ndim} dimensions, but must have {order + 2}: (N, C, ...) with {order} axes")
 
 
 def _listed(op: str, name: str, value: int | Sequence[int]) -> list[int]:
