@@ -48,7 +48,7 @@ GRIDS = {
 }
 TERMS = ("star", "per-instance", "flux-mask", "number-mask", "burgers-source")
 SPACING = (0.5, 0.7, 0.9)
-SMALL = {"CACHE_BYTES": 64, "SHARED_BYTES": 64, "TILE_BYTES": 128, "TALL_REACHES": 1, "TALL_ROWS": 1}
+SMALL = {"CACHE_BYTES": 64, "ROW_BYTES": 16, "SHARED_BYTES": 64, "TILE_BYTES": 128, "TALL_REACHES": 1, "TALL_ROWS": 1}
 
 
 # What cells outside a mask hold, which stays as it is.
@@ -91,7 +91,7 @@ def tiling(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     Of each, some tests interleave rows wherever they may, others nowhere; of the second, some cut rows only.
     """
     choice = zlib.crc32(request.node.name.encode())
-    interleaving = {"LEAST_LEVELS": 1, "PLAIN_LEVELS": 1, "SPARE_FRACTION": 0}
+    interleaving = {"LEAST_LEVELS": 1, "PLAIN_LEVELS": 1, "PLAIN_BLOCKS": 1, "SPARE_FRACTION": 0}
     constants = interleaving if choice % 2 else {"LEAST_LEVELS": 99, "PLAIN_LEVELS": 99}
     if request.param == "tiles":
         constants |= {
@@ -218,6 +218,8 @@ def test_any_tiling_gives_the_bits_of_single_numpy_steps(
         MOST_LEVELS=data.draw(st.integers(1, 9), "levels"),
         MASKED_LEVELS=1,
         WHOLE_LEVELS=1,
+        ROW_BYTES=16,
+        PLAIN_BLOCKS=1,
         LEAST_LEVELS=data.draw(st.integers(1, 5), "interleaved from"),
         PLAIN_LEVELS=data.draw(st.integers(1, 5), "sums interleaved from"),
         SPARE_FRACTION=data.draw(st.sampled_from([0, 0, 8]), "left over"),

@@ -64,8 +64,7 @@ def test_rows_that_fit_into_the_cache_wrap_inside_a_tile_and_longer_ones_are_cut
     assert (short.items[:, Item.WALLS] & 63 == Wall.LOW_CELL | Wall.HIGH_CELL | Wall.LOW_PLANE | Wall.HIGH_PLANE).all()
     (long,) = tiles.passes(frame((1, 2000, 9000), (False, True, True)), 16, 1)
     assert (long.items[:, Item.WALLS] == Wall.LOW_PLANE | Wall.HIGH_PLANE).all()
-    window = 16 + tiles.BLOCK_ROWS[2]
-    assert all(2 * window * (item[Item.CELLS] - 32) * 8 <= tiles.CACHE_BYTES for item in long.items)
+    assert set(long.items[:, Item.CELLS] - 32) == {-(-9000 // -(-9000 * 4 // tiles.ROW_BYTES))}
 
 
 def test_tall_tiles_take_turns_in_what_the_cache_holds() -> None:
@@ -81,8 +80,8 @@ def test_tall_tiles_take_turns_in_what_the_cache_holds() -> None:
     assert len(taller.items) == -(-5000 // max(tiles.TALL_REACHES * 32, tiles.TALL_ROWS)) == 2
     (deep,) = tiles.passes(frame((1, 2000, 1024), (False, True, True)), 32, 1)
     assert one.interleaved == (host.lanes(F32) <= tiles.MOST_LANES)
-    assert not deep.interleaved
-    assert deep.layout == tiles.Layout.of_tile((1, 2 * (32 + tiles.BLOCK_ROWS[2]), 576), (0, 1, 1), 4)
+    assert deep.interleaved == one.interleaved
+    assert deep.layout == tiles.Layout.of_tile((1, 2 * (32 + tiles.BLOCK_ROWS[2]), 1024), (0, 1, 1), 4)
     (single,) = tiles.passes(frame((1, 2000, 256), (False, True, True)), 1, 1)
     assert len(single.items) == -(-2000 // (tiles.TILE_BYTES // (256 * 8)))
     (wide,) = tiles.passes(frame((1, 64, 4096), (False, True, True)), 1, 1)
@@ -171,12 +170,12 @@ def test_costly_steps_take_few_levels_a_pass_and_masked_ones_more() -> None:
 @pytest.mark.parametrize(
     ("shape", "wraps", "workers", "integrator", "steps"),
     [
-        ((4096, 512), True, 1, "euler", 64),
-        ((4097, 512), True, 1, "euler", 32),
-        ((4096, 513), True, 1, "euler", 32),
-        ((4096, 512), True, 2, "euler", 32),
-        ((4096, 512), True, 1, "rk2", 16),
-        ((4096, 512), False, 1, "rk2", 32),
+        ((4096, 2048), True, 1, "euler", 128),
+        ((4097, 2048), True, 1, "euler", 32),
+        ((4096, 2049), True, 1, "euler", 32),
+        ((4096, 2048), True, 2, "euler", 32),
+        ((4096, 2048), True, 1, "rk2", 16),
+        ((4096, 2048), False, 1, "rk2", 64),
     ],
 )
 def test_planes_of_which_no_cell_is_computed_twice_take_more_levels(
@@ -206,6 +205,10 @@ def test_rows_are_interleaved_for_several_levels_where_whole_blocks_waste_little
     least = -(-block * 16 // 9)  # an eighth of them is as much as completes two blocks
     assert interleaved(least, 4) == few
     assert not interleaved(least - 1, 4)
+    # Parts of rows of sums, whose ends tiles compute twice.
+    for parts, long in ((16, True), (15, False)):
+        of = frame((1, 40, 4096), (False, True, True))
+        assert of.interleaves(16, parts * block) == (few and long)
 
 
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16])

@@ -30,8 +30,10 @@ SHARED_FRACTION = 4
 MOST_LEVELS = {1: 64, 2: 32, 3: 8}
 # With a mask in two dimensions, of which much is made when it is loaded, half as many more do gain.
 MASKED_LEVELS = 48
-# As many levels of planes of which no cell is computed twice.
-WHOLE_LEVELS = 64
+# Rows of so many bytes are not cut where nothing but u has scratch memory: the few that a level is at stay near, and to
+# compute cells twice costs more than to reach further for the others. As many levels of planes of which no cell is
+# computed twice.
+ROW_BYTES, WHOLE_LEVELS = 8192, 128
 FEW_LEVELS, MANY_OPERATIONS = 4, 60
 # Rows (and planes) of a level between two levels' turns; multiples of the four rows that kernels take at a time. Four
 # rows that a level reads and writes stay in the nearest cache until the next one, eight do not.
@@ -46,9 +48,9 @@ STRAIGHT_ROWS = 32
 # Rows are interleaved for so many levels at least, as that costs several moves of lanes a vector; where of whole blocks
 # no more than a part is left over; and with so many lanes at most, else blocks are long.
 LEAST_LEVELS, SPARE_FRACTION, MOST_LANES = 4, 8, 8
-# Rows of sums of neighbours gain less: for so many levels, and only where they are not cut, as whole blocks of cells
-# that tiles compute twice would take what is gained.
-PLAIN_LEVELS = 16
+# Rows of sums of neighbours gain less: for so many levels, and in parts of so many blocks, of which those at either end
+# are computed twice.
+PLAIN_LEVELS, PLAIN_BLOCKS = 16, 16
 # A tile is at least this many times longer than what a pass reaches beyond it: neighbours compute the rest twice.
 TILE_REACHES = {1: 16, 2: 16, 3: 8}
 
@@ -138,8 +140,9 @@ class Frame:
         """Whether rows of so many cells are interleaved on their way through so many levels."""
         whole = -(-cells // self.unit) * self.unit
         filled = self.lanes <= MOST_LANES and whole * SPARE_FRACTION <= cells * (SPARE_FRACTION + 1)
-        uncut = self.dims == 2 and cells == self.shape[2] and levels >= PLAIN_LEVELS and self.program.plain
-        lasting = uncut or (levels >= LEAST_LEVELS and self.program.interleaves)
+        long = cells == self.shape[2] or cells >= PLAIN_BLOCKS * self.unit
+        plain = self.dims == 2 and long and levels >= PLAIN_LEVELS and self.program.plain
+        lasting = plain or (levels >= LEAST_LEVELS and self.program.interleaves)
         return lasting and filled and self.widths[2] == 1
 
     @property
@@ -213,17 +216,17 @@ def _most_steps(frame: Frame, workers: int) -> int:
     levels = MOST_LEVELS[frame.dims]
     if frame.program.operations > MANY_OPERATIONS:
         levels = FEW_LEVELS
-    elif frame.dims == 2 and _is_whole(frame, levels, workers):
+    elif frame.dims == 2 and _is_whole(frame, workers):
         levels = max(levels, WHOLE_LEVELS)
     elif frame.program.masked and frame.dims == 2:
         levels = max(levels, MASKED_LEVELS)
     return max(1, levels // frame.program.stages)
 
 
-def _is_whole(frame: Frame, levels: int, workers: int) -> bool:
-    """Whether tiles of so many levels are whole planes, of which no cell is computed twice."""
+def _is_whole(frame: Frame, workers: int) -> bool:
+    """Whether tiles of many levels are whole planes, of which no cell is computed twice."""
     _, rows, n = frame.shape
-    alone = rows <= TALL_ROWS and n <= TILE_REACHES[2] * levels and frame.grids >= workers
+    alone = rows <= TALL_ROWS and n * frame.itemsize <= ROW_BYTES and frame.grids >= workers
     return alone and (frame.turning or not frame.periodic[1])
 
 
@@ -241,6 +244,8 @@ def _tiled(frame: Frame, steps: int, workers: int) -> Iterator[Pass]:
                 most = TILE_BYTES // (TILE_REACHES[dims] * frame.cell_bytes)
             else:  # the cache should hold twice what all levels work on at a time
                 most = CACHE_BYTES // (2 * window * frame.cell_bytes)
+                if not frame.program.masked:
+                    most = max(most, 2 * ROW_BYTES // frame.cell_bytes)
             parts = _parts_of_rows(frame, levels, n, max(least[2], most), far[2])
             row_bytes = (-(-n // parts) + 2 * far[2] * (parts > 1)) * frame.cell_bytes
             if levels == 1:
