@@ -27,12 +27,29 @@ def clear(output: str) -> str:
 
 
 class TestArguments:
-    @pytest.mark.parametrize("arguments", [[], ["nothing"], ["demo", "--days", "many"], ["bench", "--rounds"]])
+    @pytest.mark.parametrize("arguments", [[], ["nothing"], ["bench", "--rounds"]])
     def test_wrong_ones_exit_with_2(self, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit) as stop:
             command_line.main(arguments)
         assert stop.value.code == 2
         assert "usage: python -m spectralops" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["demo", "--days", "many"], "argument --days: invalid days value: 'many'"),
+            (["demo", "--days", "0"], "argument --days: '0' must be positive and finite"),
+            (["demo", "--days", "inf"], "argument --days: 'inf' must be positive and finite"),
+            (["demo", "--output", "no/such/folder.png"], "'no/such/folder.png' must lie in a folder that exists"),
+            (["bench", "--rounds", "0"], "argument --rounds: '0' must be 1 or more"),
+        ],
+    )
+    def test_values_that_do_not_fit_are_refused_at_once(
+        self, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with pytest.raises(SystemExit, match="2"):
+            command_line.main(arguments)
+        assert message in capsys.readouterr().err
 
     @pytest.mark.parametrize("command", ["info", "demo", "selftest", "bench"])
     def test_each_command_has_help(self, command: str, capsys: pytest.CaptureFixture[str]) -> None:
