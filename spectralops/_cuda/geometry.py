@@ -49,7 +49,9 @@ FILTER = np.dtype(
     ]
 )
 PAD = np.dtype([(name, np.int64, 3) for name in ("size", "before", "padded")])
-COLUMNS = np.dtype([(name, np.int64) for name in ("columns", "in_outer", "out_outer", "mirror", "nyquist")])
+COLUMNS = np.dtype(
+    [(name, np.int64) for name in ("columns", "in_outer", "out_outer", "mirror", "nyquist", "nyquist_at")]
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -258,7 +258,7 @@ class Pruned:
         plane = sizes[axis] * outside[1] // (2 if form == "PAIRS" else 1)
         kept = modes[axis] * columns
         nyquist = sizes[-1] // 2 if sizes[-1] % 2 == 0 else 0
-        geometry = (columns, kept if after else plane, plane if after else kept, width, nyquist)
+        geometry = (columns, kept if after else plane, plane if after else kept, width, nyquist, nyquist)
         kernel = columns_kernel(
             "INVERSE" if after else "FORWARD",
             self.real,

@@ -327,7 +327,8 @@ class _Builder:
         if form != "FULL":
             lines = count * math.prod(sizes[:-2]) * -(-sizes[-2] // 2)
         k, row = layout.stored, sizes[-1]
-        nyquist = row // 2 if row % 2 == 0 else 0
+        # Above N / 2 wavenumbers lie one place lower, and N / 2 at the end (`packed_place`).
+        beside = (row - 1, row // 2, row - 1) if row % 2 == 0 else (row, 0, 0)
         outside = "PAIRS" if form == "PAIRS" else "FULL"
         pitch = row if form == "PAIRS" else layout.pitch
         plane = sizes[-2] * pitch // (2 if form == "PAIRS" else 1)
@@ -335,18 +336,18 @@ class _Builder:
             area = sizes[1] * k
             across = (whole, "FULL", area)
             self.planes("forward", x, whole, count * sizes[0])
-            self.columns("FILTER", 0, across, across, count, (area, sizes[0] * area, sizes[0] * area, 0, 0))
+            self.columns("FILTER", 0, across, across, count, (area, sizes[0] * area, sizes[0] * area, 0, 0, 0))
             self.planes("inverse", whole, out, count * sizes[0])
             return
         self.rows("rows_forward", x, packed, lines)
         first = (packed, outside, pitch)
         if len(sizes) == 2:
-            self.columns("FILTER", 0, first, first, count, (k, plane, plane, row, nyquist))
+            self.columns("FILTER", 0, first, first, count, (k, plane, plane, *beside))
         else:
             planes, area = count * sizes[0], sizes[1] * k
             second = (whole, "FULL", k)
             across = (whole, "FULL", area)
-            self.columns("FORWARD", 1, first, second, planes, (k, plane, area, row, nyquist))
-            self.columns("FILTER", 0, across, across, count, (area, sizes[0] * area, sizes[0] * area, 0, 0))
-            self.columns("INVERSE", 1, second, first, planes, (k, area, plane, row, nyquist))
+            self.columns("FORWARD", 1, first, second, planes, (k, plane, area, *beside))
+            self.columns("FILTER", 0, across, across, count, (area, sizes[0] * area, sizes[0] * area, 0, 0, 0))
+            self.columns("INVERSE", 1, second, first, planes, (k, area, plane, *beside))
         self.rows("rows_inverse", packed, out, lines)

@@ -20,17 +20,19 @@ __all__ = [
 FILE = "spread.cu"
 # Template argument in the place of factors.
 COEFFICIENTS = ", Coefficients"
-# Columns that one block would read in pieces of fewer bytes, of which half is wasted, are read by clusters. It does not
-# pay for longer pieces: blocks that wait for one another leave multiprocessors idle.
+# Columns that one block would read in pieces of fewer bytes, of which half is wasted, are read by clusters; those of
+# as many where two blocks share a multiprocessor. It does not pay for longer pieces: blocks that wait for one another
+# leave multiprocessors idle.
 PIECE_BYTES = 32
 # Parts to try, the best first. A cluster of more than eight blocks does not fit every device.
-LINE_PARTS, COLUMN_PARTS = (16, 8, 4), (8, 4, 2)
+LINE_PARTS, COLUMN_PARTS, SHARING_PARTS = (16, 8, 4), (8, 4, 2), (4, 8, 2)
 # Parts where lines have filters of their own, whose wavenumbers part by part lie far from one another in memory.
 OWN_PARTS = 8
 # Parts of a line in a block, among which mirrored wavenumbers meet, and registers of its threads.
 MIRRORED, LINE_REGISTERS = 2, 128
-# Threads of a block for columns where it has a multiprocessor to itself; registers that each of them needs.
-MOST_THREADS, REGISTERS = {4: 512, 8: 256}, {4: 128, 8: 255}
+# Threads of a block for columns where it has a multiprocessor to itself; registers that each of them needs, half of
+# them in single precision if it holds few points.
+MOST_THREADS, REGISTERS, FEW_POINTS = {4: 512, 8: 256}, {4: 128, 8: 255}, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +71,15 @@ class Spread:
         return self.each * self.passes.padded * self.lines.lines * 2 * self.itemsize
 
     @property
+    def easy(self) -> bool:
+        """Whether threads do with half of the registers."""
+        return self.itemsize == 4 and self.passes.size <= FEW_POINTS * self.passes.threads
+
+    @property
     def blocks(self) -> int:
         """Blocks of a multiprocessor."""
         by_memory = MULTIPROCESSOR_BYTES // (self.shared + SYSTEM_BYTES)
-        registers = REGISTERS[self.itemsize] if self.each == 1 else LINE_REGISTERS
+        registers = REGISTERS[self.itemsize] // (2 if self.easy else 1) if self.each == 1 else LINE_REGISTERS
         return max(1, min(by_memory, ALL_REGISTERS // (self.threads * registers)))
 
     @property
@@ -120,15 +127,22 @@ def spread_lines(n: int, itemsize: int, shared_bytes: int, one: bool = True) -> 
 
 def spread_columns(n: int, column: Lines, itemsize: int, shared_bytes: int) -> Spread | None:
     """Columns of n numbers which one block would read in small pieces, as `column` says; None where that is not so."""
-    if column.lines * 2 * itemsize >= PIECE_BYTES or shared_bytes < CLUSTER_BYTES:
+    piece = column.lines * 2 * itemsize
+    if piece > PIECE_BYTES or shared_bytes < CLUSTER_BYTES:
         return None
-    widest = 64 // itemsize
-    for parts in COLUMN_PARTS:
-        for width in (widest, widest // 2):
-            found = _spread(n, parts, 2, itemsize, MOST_THREADS[itemsize] // width, width)
-            if found is not None and found.shared <= shared_bytes:
-                return found
-    return None
+    widths = (64 // itemsize, 32 // itemsize)
+
+    def ways(orders: tuple[int, ...]) -> list[Spread]:
+        found = [
+            _spread(n, parts, 2, itemsize, MOST_THREADS[itemsize] // width, width)
+            for parts in orders
+            for width in widths
+        ]
+        return [each for each in found if each is not None and each.shared <= shared_bytes]
+
+    sharing = [each for each in ways(SHARING_PARTS) if each.easy and each.blocks > 1]
+    alone = ways(COLUMN_PARTS) if piece < PIECE_BYTES else []
+    return next(iter(sharing + alone), None)
 
 
 def _spread(n: int, parts: int, together: int, itemsize: int, threads: int, lines: int, each: int = 1) -> Spread | None:

@@ -1,5 +1,6 @@
 // What kernels along an axis that is not contiguous share.
 #pragma once
+#include "common.cuh"
 
 // Where the lines of an array [outer][N][pitch] lie; the pitches are template arguments, so that offsets are constants.
 struct ColumnArguments {
@@ -7,4 +8,20 @@ struct ColumnArguments {
   long long in_outer, out_outer;  // distances between planes
   long long mirror;               // PAIRS: column k > 0 has column mirror - k beside it
   long long nyquist;              // PAIRS: the column that is real like column 0, 0 if there is none
+  long long nyquist_at;           // PAIRS: where that one lies
+};
+
+// The number of a block, counted from the last one: that is where the launch before ended, whose results are still in the
+// second-level cache, and the launch after begins where this one ends.
+SOPS_DEVICE index_t turned_block() { return (index_t)gridDim.x - 1 - (index_t)blockIdx.x; }
+
+// PAIRS: where a row has column k, and where what tells its two rows apart: in the same place if they are real.
+struct Pair {
+  index_t own, mirror;
+
+  SOPS_DEVICE Pair(const ColumnArguments& p, index_t k) : own(k), mirror((index_t)p.mirror - k) {
+    if (k == (index_t)p.nyquist) own = mirror = (index_t)p.nyquist_at;
+    if (k == 0) own = mirror = 0;
+  }
+  SOPS_DEVICE bool real() const { return own == mirror; }
 };

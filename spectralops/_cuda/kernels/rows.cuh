@@ -6,7 +6,8 @@
 // rows. SPLIT: two rows as one complex row, told apart at once. TWOS: the same of images with an odd number of rows, the
 // last of which is alone.
 // KEPT wavenumbers of a row are stored and read, the first ones (FULL: from LOW on); the others count as zero. PAIRS
-// stores a window of 2 KEPT columns in which column 2 KEPT - k stands for N - k; 0 stands for all N columns.
+// stores a window of 2 KEPT columns in which column 2 KEPT - k stands for N - k; 0 stands for all N columns, where
+// `packed_place` says.
 #pragma once
 #include "complex.cuh"
 
@@ -18,6 +19,14 @@ SOPS_DEVICE int kept(int k) {
   if constexpr (KEPT == N && LOW == 0) return k;
   const int place = k - LOW;
   return place < N ? place : place - N;
+}
+
+// Where PAIRS has wavenumber k of all N, N even: above N / 2 one place lower, so that where numbers from k on fill sectors,
+// those from N - k down do too.
+template <int N>
+SOPS_DEVICE int packed_place(int k) {
+  if constexpr (N % 2 == 1) return k;
+  return 2 * k < N ? k : 2 * k == N ? N - 1 : k - 1;
 }
 
 // Streaming access: data that nobody reads again should not push the spectrum out of the second-level cache.

@@ -65,7 +65,7 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_forward(const S* __restri
     } else if constexpr (FORM == HALF) {
       if (k < KEPT) spectrum[line * KEPT + k] = v[slot];
     } else if constexpr (KEPT == 0) {
-      spectrum[line * N + k] = v[slot];
+      spectrum[line * N + packed_place<N>(k)] = v[slot];
     } else {
       if (k < KEPT) spectrum[line * (2 * KEPT) + k] = v[slot];
       if (N - k < KEPT) spectrum[line * (2 * KEPT) + 2 * KEPT - (N - k)] = v[slot];
@@ -109,7 +109,7 @@ __global__ __launch_bounds__(THREADS* LINES) void rows_inverse(const Complex<T>*
         v[slot] = {a.re - bi, ai + b.re};
       }
     } else if constexpr (KEPT == 0) {
-      v[slot] = load_past(spectrum + source * N + k);
+      v[slot] = load_past(spectrum + source * N + packed_place<N>(k));
     } else {
       if (low < KEPT) v[slot] = load_past(spectrum + source * (2 * KEPT) + (mirrored ? 2 * KEPT - low : low));
     }
@@ -296,12 +296,20 @@ __global__ __launch_bounds__(THREADS* LINES, twos_at_once<T>(THREADS * LINES)) v
 
 enum Mode { FORWARD = 1, INVERSE = 2, FILTER = 3 };
 
+// Blocks that share a multiprocessor for filters of paired rows in double precision whose threads hold many points: so many
+// that a thread has 128 registers, of which it takes fewer, to no avail, if that is left to the compiler (0).
+template <typename T>
+SOPS_CONSTEXPR int columns_at_once(int mode, int form, int threads, int held) {
+  return sizeof(T) > 4 && mode == FILTER && form == PAIRS && held > 8 && threads <= 256 ? 512 / threads : 0;
+}
+
 // KEPT, LOW: the wavenumbers that FORWARD stores and INVERSE reads.
 template <typename T, int MODE, int IN, long long IN_PITCH, int OUT, long long OUT_PITCH, int KEPT, int LOW, int THREADS,
           int COLUMNS, typename Rs, typename... Factors>
-__global__ __launch_bounds__(THREADS* COLUMNS) void columns(const Complex<T>* in, Complex<T>* out,
-                                                             const Complex<T>* __restrict__ table, ColumnArguments p,
-                                                             FilterArguments arguments) {
+__global__ __launch_bounds__(THREADS* COLUMNS, columns_at_once<T>(MODE, IN, THREADS* COLUMNS,
+                                                                  Fft<T, -1, THREADS, COLUMNS, true, Rs>::E)) void
+columns(const Complex<T>* in, Complex<T>* out, const Complex<T>* __restrict__ table, ColumnArguments p,
+        FilterArguments arguments) {
   using B = Fft<T, 1, THREADS, COLUMNS, true, typename Reversed<Rs>::type>;
   using F = typename Choose<MODE == INVERSE, B, Fft<T, -1, THREADS, COLUMNS, true, Rs>>::type;
   using Last = typename Choose<MODE == FORWARD, F, B>::type;
@@ -309,9 +317,10 @@ __global__ __launch_bounds__(THREADS* COLUMNS) void columns(const Complex<T>* in
   let_next_begin();
   const int c = threadIdx.x % COLUMNS, t = threadIdx.x / COLUMNS;
   const index_t tiles = ((index_t)p.columns + COLUMNS - 1) / COLUMNS;
-  const index_t plane = (index_t)blockIdx.x / tiles, column = (index_t)blockIdx.x % tiles * COLUMNS + c;
+  const index_t block = turned_block(), plane = block / tiles, column = block % tiles * COLUMNS + c;
   const bool valid = column < (index_t)p.columns;
-  const index_t from = valid ? column : 0, mirror = from == 0 ? 0 : (index_t)p.mirror - from;
+  const index_t from = valid ? column : 0;
+  const Pair pair(p, from);
   Complex<T>* shared = shared_memory<T>() + c;
   Complex<T> v[larger(F::E, Last::E)];
   constexpr index_t pitch = (index_t)IN_PITCH, step = (index_t)OUT_PITCH;
@@ -322,7 +331,7 @@ __global__ __launch_bounds__(THREADS* COLUMNS) void columns(const Complex<T>* in
     F::template elements<0>(t, [&](int slot, int i) {
       if (slot / R % 2 == 0) {
         const Complex<T>* row = in + i / 2 * pitch;
-        unpack_pair(load_past(row + from), load_past(row + mirror), v[slot], v[slot + R]);
+        unpack_pair(load_past(row + pair.own), load_past(row + pair.mirror), v[slot], v[slot + R]);
       }
     });
   } else {
@@ -338,21 +347,19 @@ __global__ __launch_bounds__(THREADS* COLUMNS) void columns(const Complex<T>* in
     F::template elements<F::PASSES - 1>(t, [&](int slot, int k) { v[slot] = filter.apply(v[slot], k); });
     B::template run<false>(v, shared, table + Rs::table(F::PASSES), t, (T)arguments.scale);
   }
-  if (!valid) return;
   out += plane * (index_t)p.out_outer;
   if constexpr (OUT == PAIRS) {
     constexpr int LAST = Last::PASSES - 1, R = Last::Radix::of(LAST);
-    const bool real = from == 0 || from == (index_t)p.nyquist;
     static_assert(Last::G::each(LAST) % 2 == 0 && Last::G::butterflies(LAST) % 2 == 0, "both rows of a pair");
     Last::template elements<LAST>(t, [&](int slot, int i) {
-      if (slot / R % 2 == 0) {
-        pack_pair(out + i / 2 * step, from, mirror, real, v[slot], v[slot + R]);
+      if (valid && slot / R % 2 == 0) {
+        pack_pair(out + i / 2 * step, pair.own, pair.mirror, pair.real(), v[slot], v[slot + R]);
       }
     });
   } else {
     Last::template elements<Last::PASSES - 1>(t, [&](int slot, int i) {
       const int place = MODE == FORWARD ? kept<N, KEPT, LOW>(i) : i;
-      if (MODE != FORWARD || KEPT == N || place < KEPT) out[place * step + from] = v[slot];
+      if (valid && (MODE != FORWARD || KEPT == N || place < KEPT)) out[place * step + from] = v[slot];
     });
   }
 }

@@ -47,9 +47,11 @@ SOPS_DEVICE void gather(Complex<T> (&z)[PARTS], Complex<T> root, P&& place) {
   Dft<PARTS, 1>::run(z);
 }
 
+// BLOCKS: those that share a multiprocessor; indices of 64 bits leave no room for a second one.
 template <typename T, int PARTS, int FORM, long long PITCH, int BLOCKS, int THREADS, int COLUMNS, typename Rs,
           typename... Factors>
-__global__ SOPS_CLUSTER(PARTS) __launch_bounds__(THREADS* COLUMNS, BLOCKS) void columns_spread(
+__global__ SOPS_CLUSTER(PARTS)
+__launch_bounds__(THREADS* COLUMNS, sizeof(index_t) > 4 ? 1 : BLOCKS) void columns_spread(
     const Complex<T>* in, Complex<T>* out, const Complex<T>* __restrict__ table, ColumnArguments p,
     FilterArguments arguments) {
   using F = Fft<T, -1, THREADS, COLUMNS, SPREAD, Rs>;
@@ -58,11 +60,11 @@ __global__ SOPS_CLUSTER(PARTS) __launch_bounds__(THREADS* COLUMNS, BLOCKS) void 
   constexpr int TOGETHER = FORM == PAIRS ? 2 : 1;
   static_assert(M % PARTS == 0 && OWN % TOGETHER == 0, "parts have as many rows each, and both of a pair");
   const int c = threadIdx.x % COLUMNS, t = threadIdx.x / COLUMNS, part = blockIdx.x % PARTS;
-  const index_t tile = (index_t)blockIdx.x / PARTS, tiles = ((index_t)p.columns + COLUMNS - 1) / COLUMNS;
+  const index_t tile = turned_block() / PARTS, tiles = ((index_t)p.columns + COLUMNS - 1) / COLUMNS;
   const index_t plane = tile / tiles, column = tile % tiles * COLUMNS + c;
   const bool valid = column < (index_t)p.columns;
-  const index_t from = valid ? column : 0, mirror = from == 0 ? 0 : (index_t)p.mirror - from;
-  const bool real = from == 0 || from == (index_t)p.nyquist;
+  const index_t from = valid ? column : 0;
+  const Pair pair(p, from);
   constexpr index_t pitch = (index_t)PITCH;
   const Complex<T>* roots = table + Rs::table(F::PASSES) + B::Radix::table(F::PASSES);
   Complex<T>* shared = shared_memory<T>() + c;
@@ -76,7 +78,7 @@ __global__ SOPS_CLUSTER(PARTS) __launch_bounds__(THREADS* COLUMNS, BLOCKS) void 
     for (int q = 0; q < PARTS; ++q) {
       if constexpr (FORM == PAIRS) {
         const Complex<T>* row = in + (i + q * M) / 2 * pitch;
-        unpack_pair(load_past(row + from), load_past(row + mirror), a[q], b[q]);
+        unpack_pair(load_past(row + pair.own), load_past(row + pair.mirror), a[q], b[q]);
       } else {
         a[q] = load_past(in + (i + q * M) * pitch + from);
       }
@@ -101,8 +103,11 @@ __global__ SOPS_CLUSTER(PARTS) __launch_bounds__(THREADS* COLUMNS, BLOCKS) void 
     if (valid) {
 #pragma unroll
       for (int q = 0; q < PARTS; ++q) {
-        if constexpr (FORM == PAIRS) pack_pair(out + (i + q * M) / 2 * pitch, from, mirror, real, a[q], b[q]);
-        else out[(i + q * M) * pitch + from] = a[q];
+        if constexpr (FORM == PAIRS) {
+          pack_pair(out + (i + q * M) / 2 * pitch, pair.own, pair.mirror, pair.real(), a[q], b[q]);
+        } else {
+          out[(i + q * M) * pitch + from] = a[q];
+        }
       }
     }
   }
