@@ -20,7 +20,8 @@ Three = tuple[int, int, int]
 # A grid whose scratch memory takes no more than this stays in a core's own cache, level after level over all of it;
 # otherwise this is what all levels of a pass work on at a time. It is a part of 512 KiB, which few CPUs fall below.
 CACHE_BYTES = 320 << 10
-# The same in three dimensions, where so little would be too little: a part of the cache that cores share.
+# The same in three dimensions, where so little would be too little, and for parts of interleaved rows, of which short
+# ones leave much to compute twice and to load in small pieces: a part of the cache that cores share.
 SHARED_BYTES = 2 << 20
 # Scratch memory of a tile of one level, which leaves room in that cache for what goes in and comes out.
 TILE_BYTES = 128 << 10
@@ -243,7 +244,7 @@ def _tiled(frame: Frame, steps: int, workers: int) -> Iterator[Pass]:
             if levels == 1:  # has no use for rows that stay
                 most = TILE_BYTES // (TILE_REACHES[dims] * frame.cell_bytes)
             else:  # the cache should hold twice what all levels work on at a time
-                most = CACHE_BYTES // (2 * window * frame.cell_bytes)
+                most = (SHARED_BYTES if frame.may_interleave else CACHE_BYTES) // (2 * window * frame.cell_bytes)
                 if not frame.program.masked:
                     most = max(most, 2 * ROW_BYTES // frame.cell_bytes)
             parts = _parts_of_rows(frame, levels, n, max(least[2], most), far[2])
