@@ -29,7 +29,8 @@ CUPY_OPTIONS = ("-ftz=true", "--device-as-default-execution-space")
 class Compiled:
     """What came of a compilation: mangled names by expression, and by mangled name (registers, bytes of local memory).
 
-    The latter are those of its stack frame, or those that spilled registers are stored and loaded by, if these are more.
+    The latter are those of its stack frame, or those that spilled registers are stored and loaded by, if these are
+    more.
     """
 
     names: dict[str, str]

@@ -32,8 +32,8 @@ REALS = {"float32": "float", "float64": "double"}
 COMPLEX = {"float32": "complex64", "float64": "complex128"}
 # Instantiations of a kernel that are compiled for every type: the plainest and the richest, by indices.
 PER_KERNEL = {"int": 2, "long long": 1}
-# Kernels, by the start of their names, that may have so many bytes in local memory: spilled (stores and loads), or arrays
-# that the compiler finds no registers for.
+# Kernels, by the start of their names, that may have so many bytes in local memory: spilled (stores and loads), or
+# arrays that the compiler finds no registers for.
 LOCAL = {
     # Three rows a thread in blocks of 512 threads, which may have 128 registers: fastest all the same.
     "march_volume<float, 4, 3, 16, 2,": 400,

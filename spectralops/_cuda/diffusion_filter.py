@@ -27,8 +27,8 @@ FILE = "chebyshev.cu"
 MOST_AXES = 3
 # Addresses of a program: the field, the result, scratch memory, the mask, the cells' field, conductances.
 U, OUT, SPACE, MASK, FIELD, FACES = range(6)
-# Levels of a pass, by how much a row keeps in registers; cells of a lane by bytes of a number; warps of a block; marches
-# for each scheduler below which more cost no time. Measured on an H200.
+# Levels of a pass, by how much a row keeps in registers; cells of a lane by bytes of a number; warps of a block;
+# marches for each scheduler below which more cost no time. Measured on an H200.
 MOST_LEVELS, WIDTH, WARPS, SATURATION = {"open": 6, "coast": 4, "flux": 5}, {4: 4, 8: 2}, 4, 3
 THREADS, MOST_BLOCKS_Y = 256, 65535
 # Levels between passes lie in scratch memory, of as many grids at a time as it holds: fewer leave multiprocessors idle.
