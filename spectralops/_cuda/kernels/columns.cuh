@@ -11,10 +11,6 @@ struct ColumnArguments {
   long long nyquist_at;           // PAIRS: where that one lies
 };
 
-// The number of a block, counted from the last one: that is where the launch before ended, whose results are still in the
-// second-level cache, and the launch after begins where this one ends.
-SOPS_DEVICE index_t turned_block() { return (index_t)gridDim.x - 1 - (index_t)blockIdx.x; }
-
 // PAIRS: where a row has column k, and where what tells its two rows apart: in the same place if they are real.
 struct Pair {
   index_t own, mirror;

@@ -220,8 +220,8 @@ __global__ __launch_bounds__(THREADS* COLUMNS, columns_at_once<T, THREADS, COLUM
   using B = Fft<T, 1, THREADS, COLUMNS, BLOCKED, typename Reversed<Rs>::type>;
   constexpr int N = F::N, HALF = PITCH / 2 + 1, GROUPS = (HALF + COLUMNS - 1) / COLUMNS, ROW = aligned_half(PITCH);
   const int c = threadIdx.x % COLUMNS, t = threadIdx.x / COLUMNS;
-  const unsigned tiles = (unsigned)a.tiles, rest = blockIdx.x / tiles, local = rest / GROUPS;
-  const int tile = (int)(blockIdx.x % tiles), column = (int)(rest % GROUPS) * COLUMNS + c;
+  const unsigned block = (unsigned)turned_block(), tiles = (unsigned)a.tiles, rest = block / tiles, local = rest / GROUPS;
+  const int tile = (int)(block % tiles), column = (int)(rest % GROUPS) * COLUMNS + c;
   const bool valid = column < HALF;
   const int from = valid ? column : 0, mirror = from == 0 ? 0 : PITCH - from, begin = tile * (int)a.step / 2;
   Complex<T>* shared = shared_memory<T>() + c;

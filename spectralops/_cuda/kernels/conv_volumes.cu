@@ -11,6 +11,7 @@
 // A transform is a ring of cells. Cell i of it is cell i - before of the volume, and result i comes out in cell i.
 #include "conv.cuh"
 #include "fft.cuh"
+#include "order.cuh"
 #include "pairs.cuh"
 #include "rows.cuh"
 
@@ -130,8 +131,8 @@ struct VolumeColumn {
   int from, mirror;
   bool valid;
 
-  SOPS_DEVICE explicit VolumeColumn(int c) : plane(blockIdx.x / GROUPS) {
-    const int column = (int)(blockIdx.x % GROUPS) * COLUMNS + c;
+  SOPS_DEVICE explicit VolumeColumn(int c) : plane((unsigned)turned_block() / GROUPS) {
+    const int column = (int)((unsigned)turned_block() % GROUPS) * COLUMNS + c;
     valid = column < STORED;
     from = valid ? column : 0;
     mirror = from == 0 ? 0 : WIDTH - from;

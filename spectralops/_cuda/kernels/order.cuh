@@ -57,3 +57,7 @@ SOPS_DEVICE void ask_for(const V* at, int count) {
   constexpr int LINE = 128 / (int)sizeof(V);
   for (int i = (int)threadIdx.x * LINE; i < count; i += (int)blockDim.x * LINE) ask_for_line(at + i);
 }
+
+// The number of a block, counted from the last one: that is where the launch before ended, whose results are still in the
+// second-level cache, and the launch after begins where this one ends.
+SOPS_DEVICE index_t turned_block() { return (index_t)gridDim.x - 1 - (index_t)blockIdx.x; }

@@ -13,6 +13,7 @@
 #include "columns.cuh"
 #include "fft.cuh"
 #include "filter.cuh"
+#include "order.cuh"
 #include "pairs.cuh"
 #include "rows.cuh"
 
