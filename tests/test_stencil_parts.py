@@ -112,6 +112,14 @@ def test_a_long_line_is_cut_and_many_short_ones_are_bundled() -> None:
     assert len(one.items) < 10
 
 
+@pytest.mark.parametrize(("shape", "dims"), [((1, 2000, 256), 2), ((1, 1, 1_000_000), 1)])
+def test_passes_of_equal_steps_share_their_records(shape: tuple[int, int, int], dims: int) -> None:
+    found = tiles.passes(frame(shape, (False, True, True), dims=dims), 1001, 1)
+    assert sum(one.steps for one in found) == 1001
+    assert len(found) > 7
+    assert len(set(map(id, found))) == len({one.steps for one in found}) == 2
+
+
 def test_a_single_step_goes_straight_where_it_reads_nothing_but_an_array_in_order() -> None:
     wide = frame((1, 1000, 3000), (False, True, True), grids=2)
     (one,) = tiles.passes(wide, 1, 1, True)

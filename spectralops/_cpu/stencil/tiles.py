@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -171,14 +171,14 @@ class Pass:
 def passes(frame: Frame, steps: int, workers: int, contiguous: bool = False) -> list[Pass]:
     """The passes that advance all grids by a number of steps; `contiguous`: whether they lie in C order."""
     if frame.dims == 1:
-        return list(_lines(frame, steps, workers))
+        return _lines(frame, steps, workers)
     size = frame.layout(frame.shape).size * frame.cell_bytes
     alone = frame.grids < workers and size >= CACHE_BYTES // SHARED_FRACTION
     if size <= CACHE_BYTES and not alone:
         return [_pass(frame, steps, [[(0, n)] for n in frame.shape], frame.shape[:2])]
     if contiguous and steps == 1 and _goes_straight(frame):
         return [_straight(frame)]
-    return list(_tiled(frame, steps, workers))
+    return _repeated(steps, _most_steps(frame, workers), partial(_tiled, frame, workers))
 
 
 def _goes_straight(frame: Frame) -> bool:
@@ -231,42 +231,41 @@ def _is_whole(frame: Frame, workers: int) -> bool:
     return alone and (frame.turning or not frame.periodic[1])
 
 
-def _tiled(frame: Frame, steps: int, workers: int) -> Iterator[Pass]:
-    """Passes over tiles of rows and parts of rows, each through all planes."""
+def _tiled(frame: Frame, workers: int, count: int) -> Pass:
+    """A pass of so many steps over tiles of rows and parts of rows, each through all planes."""
     dims, (planes, rows, n) = frame.dims, frame.shape
-    for count in _parts(steps, _most_steps(frame, workers)):
-        levels = count * frame.program.stages
-        far = reach(levels, frame.widths, frame.lanes)
-        least = [TILE_REACHES[dims] * k for k in far]
-        height, tall = None, max(TALL_REACHES * far[1], TALL_ROWS)
-        if dims == 2:
-            window = far[1] + BLOCK_ROWS[dims]
-            if levels == 1:  # has no use for rows that stay
-                most = TILE_BYTES // (TILE_REACHES[dims] * frame.cell_bytes)
-            else:  # the cache should hold twice what all levels work on at a time
-                most = (SHARED_BYTES if frame.may_interleave else CACHE_BYTES) // (2 * window * frame.cell_bytes)
-                if not frame.program.masked:
-                    most = max(most, 2 * ROW_BYTES // frame.cell_bytes)
-            parts = _parts_of_rows(frame, levels, n, max(least[2], most), far[2])
-            row_bytes = (-(-n // parts) + 2 * far[2] * (parts > 1)) * frame.cell_bytes
-            if levels == 1:
-                tall = TILE_BYTES // row_bytes
-            else:
-                height = max(2 * window, CACHE_BYTES // row_bytes)
+    levels = count * frame.program.stages
+    far = reach(levels, frame.widths, frame.lanes)
+    least = [TILE_REACHES[dims] * k for k in far]
+    height, tall = None, max(TALL_REACHES * far[1], TALL_ROWS)
+    if dims == 2:
+        window = far[1] + BLOCK_ROWS[dims]
+        if levels == 1:  # has no use for rows that stay
+            most = TILE_BYTES // (TILE_REACHES[dims] * frame.cell_bytes)
+        else:  # the cache should hold twice what all levels work on at a time
+            most = (SHARED_BYTES if frame.may_interleave else CACHE_BYTES) // (2 * window * frame.cell_bytes)
+            if not frame.program.masked:
+                most = max(most, 2 * ROW_BYTES // frame.cell_bytes)
+        parts = _parts_of_rows(frame, levels, n, max(least[2], most), far[2])
+        row_bytes = (-(-n // parts) + 2 * far[2] * (parts > 1)) * frame.cell_bytes
+        if levels == 1:
+            tall = TILE_BYTES // row_bytes
         else:
-            depth = far[0] + BLOCK_PLANES
-            slab = depth * (BLOCK_ROWS[dims] + 2 * far[1]) * frame.cell_bytes
-            parts = _count(n, max(least[2], SHARED_BYTES // slab))
-            length = -(-n // parts) + 2 * far[2]
-            tall = SHARED_BYTES // (depth * length * frame.cell_bytes) - 2 * far[1]
-        bands = _count(rows, max(least[1], tall))
-        if frame.grids * bands * parts < workers:
-            # Several tiles for each worker where they are long enough, else one while that gains more than it costs.
-            several = min(workers * workspace.PARTS_PER_WORKER, rows // max(1, least[1]))
-            one = min(-(-workers // (frame.grids * parts)), rows // max(1, 2 * far[1]))
-            bands = max(bands, several // workers * workers, one)
-        cuts = [[(0, planes)], _cuts(rows, bands), _cuts(n, parts)]
-        yield _pass(frame, count, cuts, (BLOCK_PLANES, BLOCK_ROWS[dims]), height)
+            height = max(2 * window, CACHE_BYTES // row_bytes)
+    else:
+        depth = far[0] + BLOCK_PLANES
+        slab = depth * (BLOCK_ROWS[dims] + 2 * far[1]) * frame.cell_bytes
+        parts = _count(n, max(least[2], SHARED_BYTES // slab))
+        length = -(-n // parts) + 2 * far[2]
+        tall = SHARED_BYTES // (depth * length * frame.cell_bytes) - 2 * far[1]
+    bands = _count(rows, max(least[1], tall))
+    if frame.grids * bands * parts < workers:
+        # Several tiles for each worker where they are long enough, else one while that gains more than it costs.
+        several = min(workers * workspace.PARTS_PER_WORKER, rows // max(1, least[1]))
+        one = min(-(-workers // (frame.grids * parts)), rows // max(1, 2 * far[1]))
+        bands = max(bands, several // workers * workers, one)
+    cuts = [[(0, planes)], _cuts(rows, bands), _cuts(n, parts)]
+    return _pass(frame, count, cuts, (BLOCK_PLANES, BLOCK_ROWS[dims]), height)
 
 
 def _parts_of_rows(frame: Frame, levels: int, n: int, most: int, far: int) -> int:
@@ -281,18 +280,29 @@ def _parts_of_rows(frame: Frame, levels: int, n: int, most: int, far: int) -> in
     return min(range(max(2, parts - parts // 5), parts + parts // 2 + 1), key=units)
 
 
-def _lines(frame: Frame, steps: int, workers: int) -> Iterator[Pass]:
+def _lines(frame: Frame, steps: int, workers: int) -> list[Pass]:
     """Rows that know nothing of one another: as many a tile as stay in cache, long ones in parts."""
     _, rows, n = frame.shape
     height = CACHE_BYTES // (frame.layout((1, 1, n)).pitch * frame.cell_bytes)
     if height:
         bands = max(_count(rows, height), min(rows, -(-workers // frame.grids)))
-        yield _pass(frame, steps, [[(0, 1)], _cuts(rows, bands), [(0, n)]], (1, rows))
-        return
-    for count in _parts(steps, _most_steps(frame, workers)):
-        reach = count * frame.program.stages * frame.widths[2]
-        parts = _count(n, max(CACHE_BYTES // frame.cell_bytes, TILE_REACHES[1] * reach))
-        yield _pass(frame, count, [[(0, 1)], _cuts(rows, rows), _cuts(n, parts)], (1, 1))
+        return [_pass(frame, steps, [[(0, 1)], _cuts(rows, bands), [(0, n)]], (1, rows))]
+    return _repeated(steps, _most_steps(frame, workers), partial(_cut_lines, frame))
+
+
+def _cut_lines(frame: Frame, count: int) -> Pass:
+    """A pass of so many steps over parts of rows."""
+    _, rows, n = frame.shape
+    reach = count * frame.program.stages * frame.widths[2]
+    parts = _count(n, max(CACHE_BYTES // frame.cell_bytes, TILE_REACHES[1] * reach))
+    return _pass(frame, count, [[(0, 1)], _cuts(rows, rows), _cuts(n, parts)], (1, 1))
+
+
+def _repeated(steps: int, most: int, make: Callable[[int], Pass]) -> list[Pass]:
+    """Passes of `most` steps each or less; those of equal steps are one, as its records may take megabytes."""
+    counts = list(_parts(steps, most))
+    made = {count: make(count) for count in set(counts)}
+    return [made[count] for count in counts]
 
 
 def _count(n: int, most: int) -> int:
