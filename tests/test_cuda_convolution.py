@@ -185,11 +185,15 @@ def test_explain_says_how_kernels_run() -> None:
             "one tile for everything does not fit a block",
         ),
         (
+            lambda **o: signal_plan((5, 8, 9), (3, 3, 3), method="tiles", **o),
+            "tiles along three axes must fit a block, and be shorter than one transform of everything",
+        ),
+        (
             lambda **o: layer_plan((1, 2, 400, 400), (1, 2, 3, 3), method="fft", **o),
             "one tile for everything does not fit",
         ),
     ],
-    ids=["4d", "large-kernel", "whole", "tile", "long-volume", "layer"],
+    ids=["4d", "large-kernel", "whole", "tile", "long-volume", "small-volume", "layer"],
 )
 def test_what_kernels_do_not_cover_runs_on_cupy(plan, reason: str) -> None:
     found = plan()

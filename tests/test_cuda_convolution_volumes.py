@@ -16,9 +16,17 @@ import spectralops as so
 from spectralops import UnsupportedError
 from spectralops._arrays import ArraySpec
 from spectralops._cuda import convolution, convolution_direct, convolution_volume_layout, convolution_volumes, launch
+from spectralops._cuda.convolution_packed import layout_of
 from spectralops._cuda.convolution_problem import problem
 from spectralops._cuda.convolution_volume_layout import plane_lines, volume_layout
-from spectralops._plans.device_convolution_cost import MOST_PLANES, MOST_VOLUME_TAPS, VOLUME_LENGTHS
+from spectralops._plans.device_convolution_cost import (
+    MOST_PLANES,
+    MOST_VOLUME_TAPS,
+    PACKED_LENGTHS,
+    UNHELD,
+    VOLUME_LENGTHS,
+    DeviceSums,
+)
 from spectralops._plans.transform import fft_flops
 
 on_host = pytest.mark.skipif(not cuda_on_host.available(), reason="no g++")
@@ -67,8 +75,40 @@ def test_costs_are_those_of_the_kernels_there_are() -> None:
     assert {1: convolution_direct.MOST_PLANES[4], 2: convolution_direct.MOST_PLANES[8]} == MOST_PLANES
     task = problem(volume_plan((9, 9, 9), (3, 3, 3)))
     for n in VOLUME_LENGTHS:
-        if n <= 256 or n in (4096, 8192):
+        if n <= 256:
             assert volume_layout((n, n, n), task, SHARED) is not None, n
+
+
+@pytest.mark.parametrize("shared", [96, 227])
+def test_long_lines_in_double_precision_are_offered_where_blocks_hold_them(shared: int) -> None:
+    """Periodic volumes take their own length, whatever it costs; so do images, whose rows pair up too."""
+    for n in (m for m in VOLUME_LENGTHS if m > 4096):
+        for axis in range(3) if n in UNHELD else (1,):
+            size = tuple(n if k == axis else 4 for k in range(3))
+            sums = DeviceSums(
+                (3, 3, 3), (3, 3, 3), size, (1, 1, 1), 1, 1, 1, 1, 1, (False, False), 2, size, size, size, False,
+                shared * 1024,
+            )  # fmt: skip
+            task = problem(volume_plan(size, (3, 3, 3), "float64", method="direct"))
+            for cost in sums.costs():
+                if cost.packed == "volumes":
+                    assert volume_layout(cost.lengths, task, shared * 1024) is not None, cost.lengths
+    for n in UNHELD.keys() & set(PACKED_LENGTHS):
+        for lengths in ((n, 64), (64, n)):
+            sums = DeviceSums(
+                (3, 3), (3, 3), lengths, (1, 1), 1, 1, 1, 1, 1, (False, False), 2, lengths, lengths, lengths, False,
+                shared * 1024,
+            )  # fmt: skip
+            for cost in sums.costs():
+                if cost.packed == "rows":
+                    assert layout_of(cost.lengths, 8, shared * 1024) is not None, cost.lengths
+
+
+def test_a_periodic_volume_of_a_length_without_kernels_runs_on_cupy() -> None:
+    plan = volume_plan((4, 6250, 4), (3, 3, 3), "float64", boundary="wrap", method="fft")
+    assert plan.backend == "cupy"
+    assert "(no kernels: one tile for everything does not fit a block" in plan.explain()
+    assert volume_plan((4, 6250, 4), (3, 3, 3), boundary="wrap", method="fft").backend == "cuda"
 
 
 def test_operations_are_exact() -> None:

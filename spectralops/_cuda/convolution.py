@@ -52,6 +52,8 @@ def refusal(plan: AnyPlan) -> str:
         return f"kernels take 1 to {MOST_AXES} axes, not {axes}"
     if plan.requested == "auto":
         return "no tile of the kernel's size fits a block, and direct sums would take longer than cuFFT"
+    if plan.requested == "tiles" and axes == MOST_AXES:
+        return "tiles along three axes must fit a block, and be shorter than one transform of everything"
     whole = "one tile for everything" if plan.requested == "fft" else "a tile of the kernel's size"
     return f"{whole} does not fit a block"
 

@@ -65,6 +65,12 @@ VOLUME_LENGTHS = tuple(
     sorted(2 * 2**a * 3**b * 5**c * 7**d for a in range(13) for b in range(8) for c in range(6) for d in range(5)
            if 8 <= 2 * 2**a * 3**b * 5**c * 7**d <= 2**13)
 )  # fmt: skip
+# Lengths that blocks with less shared memory than this do not hold in double precision, though their numbers would fit:
+# threads would have too many of them, or gaps take more than `_line_bytes` counts.
+UNHELD: dict[int, float] = {
+    **dict.fromkeys((4374, 5832, 6174, 6250, 6804, 7290, 7776, 7938), math.inf),
+    **dict.fromkeys((5120, 5376, 5400), 2**17),
+}
 # Lines beyond this need so many registers that too few threads share a multiprocessor.
 LONGEST_PAIRED = 240
 # How much longer than the shortest a transform may be that takes fewer operations.
@@ -331,6 +337,8 @@ class DeviceSums:
 
     def _holds(self, points: int) -> bool:
         """Whether a block holds a line of so many complex numbers."""
+        if self.width > 1 and self.shared < UNHELD.get(points, 0):
+            return False
         return _line_bytes(points, self.width) <= self.shared - RESERVED_BYTES
 
     def cufft(self) -> Cost:
