@@ -71,10 +71,10 @@ def diffusion_filter(
         Where to put the result: its shape, dtype, library and device, not overlapping an input.
     workers : int, optional
         Most threads to use, as in :mod:`scipy.fft`; small work keeps to one.
-    backend : {"cpu", "numpy", "cupy", "reference"}, optional
-        Who computes; by default the fastest for the array's device. "cpu" computes several Laplacians each time that
-        the field passes through the cache, with the bits of "numpy" whatever the number of threads; it takes up to
-        three axes.
+    backend : {"cpu", "numpy", "cuda", "cupy", "reference"}, optional
+        Who computes; by default the fastest for the array's device. "cpu" and "cuda" compute several Laplacians each
+        time that the field passes through the cache or through memory ("cuda" along three axes one), with the bits of
+        "numpy" whatever the number of threads; they take up to three axes.
 
     Returns
     -------

@@ -72,7 +72,7 @@ def spectral_filter(
         Where to put the result: its shape, dtype, library and device, not overlapping an input.
     workers : int, optional
         Most threads to use, as in :mod:`scipy.fft`; small work keeps to one.
-    backend : {"cpu", "numpy", "cupy", "reference"}, optional
+    backend : {"cpu", "numpy", "cuda", "cupy", "reference"}, optional
         Who computes; by default the fastest for the array's device.
 
     Returns
@@ -232,7 +232,7 @@ def spectral_conv(
     workers : int, optional
         Most threads to use, as in :mod:`scipy.fft`; small work keeps to one. The result does not depend on it. Where
         SciPy and BLAS run instead of the vector engine (``plan.explain()`` says so), BLAS uses threads of its own.
-    backend : {"cpu", "numpy", "cupy", "reference"}, optional
+    backend : {"cpu", "numpy", "cuda", "cupy", "reference"}, optional
         Who computes; by default the fastest for the array's device.
 
     Returns

@@ -46,7 +46,7 @@ def spectral_conv_weight_gradient(
         Where to put the result: its shape, dtype, library and device, not overlapping an input.
     workers : int, optional
         Most threads to use, as in :mod:`scipy.fft`; small work keeps to one. The result does not depend on it.
-    backend : {"cpu", "numpy", "cupy", "reference"}, optional
+    backend : {"cpu", "numpy", "cuda", "cupy", "reference"}, optional
         Who computes; by default the fastest for the array's device.
 
     Returns
