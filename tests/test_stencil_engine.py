@@ -381,6 +381,23 @@ def test_plans_that_differ_in_numbers_alone_share_their_ground() -> None:
     assert engine._prepared(masked).ground is not grounds[0]
 
 
+def test_threads_that_come_at_the_same_time_take_the_same_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the first one, which hold while it computes."""
+    ground = engine.Prepared(so.plan_diffusion_step((8, 9), "float64", 1.0, 0.1, 1.0)).ground
+    compiled, first = engine.stages, []
+
+    def stages(*arguments: Any) -> np.ndarray:
+        made = compiled(*arguments).copy()
+        if not first:
+            first.append(0)
+            first.append(ground.code(False)[1])  # as another thread would, before this one has stored its own
+        return made
+
+    monkeypatch.setattr(engine, "stages", stages)
+    assert ground.code(False)[1] == first[-1] != 0
+    assert ground.code(False)[1] == first[-1]
+
+
 def test_the_default_is_the_engine_and_explain_says_so() -> None:
     plan = so.plan_diffusion_step((8, 8), "float64", 1.0, 0.1, 1.0, steps=3)
     assert plan.backend == "cpu"

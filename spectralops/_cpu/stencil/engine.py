@@ -174,7 +174,9 @@ class Ground:
     def code(self, interleaved: bool) -> tuple[Callable[..., None], int]:
         """The sweep, and where the addresses of the functions of all stages lie, for rows in order or interleaved."""
         if interleaved not in self.compiled:
-            self.compiled[interleaved] = sweep(self.compute, interleaved), stages(self.program, interleaved)
+            # Of threads that come at the same time, all take the first one's: addresses that are replaced are freed.
+            made = sweep(self.compute, interleaved), stages(self.program, interleaved)
+            self.compiled.setdefault(interleaved, made)
         compute, addresses = self.compiled[interleaved]
         return compute, addresses.ctypes.data
 
