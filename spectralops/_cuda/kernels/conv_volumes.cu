@@ -341,9 +341,9 @@ SOPS_CONSTEXPR int products_at_once() {
 }
 
 template <typename T, int BEYOND, bool SEVERAL, int AREA, int THREADS, int COLUMNS, typename Rs>
-__global__ __launch_bounds__(THREADS* COLUMNS, products_at_once<T, THREADS, COLUMNS, Rs>()) void volume_product(const Complex<T>* in, const Complex<T>* kernels,
-                                                                   Complex<T>* out, const Complex<T>* __restrict__ table,
-                                                                   VolumeProductArguments a) {
+__global__ __launch_bounds__(THREADS* COLUMNS, products_at_once<T, THREADS, COLUMNS, Rs>()) void volume_product(
+    const Complex<T>* in, const Complex<T>* kernels, Complex<T>* out, const Complex<T>* __restrict__ table,
+    VolumeProductArguments a) {
   using F = Fft<T, -1, THREADS, COLUMNS, BLOCKED, Rs>;
   using B = Fft<T, 1, THREADS, COLUMNS, BLOCKED, typename Reversed<Rs>::type>;
   const int c = threadIdx.x % COLUMNS, t = threadIdx.x / COLUMNS;
