@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -57,6 +58,17 @@ def test_a_small_grid_is_one_tile_with_walls_on_all_sides() -> None:
     assert one.steps == 500
     assert one.items[0, Item.WALLS] == 63
     assert one.items[0, Item.Z : Item.CELLS + 1].tolist() == [0, 0, 0, 1, 40, 64]
+
+
+@pytest.mark.parametrize(("shape", "dims"), [((1, 40, 64), 2), ((4, 6, 8), 3), ((1, 1, 100), 1)])
+def test_long_runs_of_small_grids_have_a_short_list_of_levels(shape: tuple[int, int, int], dims: int) -> None:
+    found = tiles.passes(frame(shape, (True,) * 3, dims=dims), 1_000_000, 1)
+    assert sum(one.steps for one in found) == 1_000_000
+    assert {one.steps for one in found} == {4081, 4082}
+    assert len(set(map(id, found))) == 2
+    assert {one.items[0, Item.WALLS] for one in found} == {63}
+    staged = replace(frame(shape, (True,) * 3, dims=dims), program=program(integrator="rk4"))
+    assert [len(tiles.passes(staged, steps, 1)) for steps in (1024, 1025)] == [1, 2]
 
 
 def test_rows_that_fit_into_the_cache_wrap_inside_a_tile_and_longer_ones_are_cut() -> None:

@@ -36,6 +36,8 @@ MASKED_LEVELS = 48
 # computed twice.
 ROW_BYTES, WHOLE_LEVELS = 8192, 128
 FEW_LEVELS, MANY_OPERATIONS = 4, 60
+# Where everything stays in cache what is loaded counts for little; the list of levels is still short.
+CACHED_LEVELS = 4096
 # Rows (and planes) of a level between two levels' turns; multiples of the four rows that kernels take at a time. Four
 # rows that a level reads and writes stay in the nearest cache until the next one, eight do not.
 BLOCK_ROWS = {2: 4, 3: 16}
@@ -175,10 +177,21 @@ def passes(frame: Frame, steps: int, workers: int, contiguous: bool = False) -> 
     size = frame.layout(frame.shape).size * frame.cell_bytes
     alone = frame.grids < workers and size >= CACHE_BYTES // SHARED_FRACTION
     if size <= CACHE_BYTES and not alone:
-        return [_pass(frame, steps, [[(0, n)] for n in frame.shape], frame.shape[:2])]
+        return _repeated(steps, _most_in_cache(frame), partial(_in_cache, frame, 1))
     if contiguous and steps == 1 and _goes_straight(frame):
         return [_straight(frame)]
     return _repeated(steps, _most_steps(frame, workers), partial(_tiled, frame, workers))
+
+
+def _in_cache(frame: Frame, bands: int, count: int) -> Pass:
+    """A pass of so many steps over grids, or bundles of lines, that stay in cache."""
+    planes, rows, n = frame.shape
+    return _pass(frame, count, [[(0, planes)], _cuts(rows, bands), [(0, n)]], (planes, rows))
+
+
+def _most_in_cache(frame: Frame) -> int:
+    """Steps of such a pass at most."""
+    return max(1, CACHED_LEVELS // frame.program.stages)
 
 
 def _goes_straight(frame: Frame) -> bool:
@@ -286,7 +299,7 @@ def _lines(frame: Frame, steps: int, workers: int) -> list[Pass]:
     height = CACHE_BYTES // (frame.layout((1, 1, n)).pitch * frame.cell_bytes)
     if height:
         bands = max(_count(rows, height), min(rows, -(-workers // frame.grids)))
-        return [_pass(frame, steps, [[(0, 1)], _cuts(rows, bands), [(0, n)]], (1, rows))]
+        return _repeated(steps, _most_in_cache(frame), partial(_in_cache, frame, bands))
     return _repeated(steps, _most_steps(frame, workers), partial(_cut_lines, frame))
 
 
