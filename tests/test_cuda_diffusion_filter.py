@@ -91,6 +91,14 @@ class TestOnHost:
             ready = diffusion_filter.Filter(plan, recurrence, (False, False), HostRunner().device())
             assert ready.space_bytes == cells + fields * 4 * cells
 
+    @pytest.mark.parametrize(("lines", "index"), [(2**30, "int"), (2**30 + 1, "long long")])
+    def test_counters_of_many_lines(self, lines: int, index: str) -> None:
+        plan = so.plan_diffusion_filter((lines, 1), "float32", 3.0, 1.0, axes=1, backend="numpy")
+        recurrence = plan.recurrence((np.ones((1, 1), np.float32),), np)
+        ready = diffusion_filter.Filter(plan, recurrence, (False, False), HostRunner().device())
+        assert plan.index_bits == 32
+        assert f"-DINDEX_T={index}" in ready.program.steps[0].kernel.options
+
 
 class TestPlans:
     def test_explain(self) -> None:

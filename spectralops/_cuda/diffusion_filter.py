@@ -120,7 +120,9 @@ class Filter:
         self._sizes = tuple(plan.shape[axis] for axis in sorted(plan.axes))
         self._wraps = tuple(reversed(recurrence.periodic))
         self._weights, self._closed = recurrence.weights, recurrence.closed
-        self._index = np.dtype(np.int32 if plan.index_bits == 32 else np.int64)
+        # Counters of lines go on by up to as many again.
+        wide = plan.index_bits > 32 or math.prod(plan.shape) // self._sizes[-1] > 2**30
+        self._index = np.dtype(np.int64 if wide else np.int32)
         self._options = (NO_CONTRACTION, index_option(8 * self._index.itemsize))
         self.program = Program()
         self._cells = math.prod(self._sizes)
