@@ -259,8 +259,10 @@ def test_torch_steps_keep_single_precision() -> None:
         (
             lambda u: st.pde_step(u, 1.0, 0.1, [so.Diffusion(np.ones(u.shape))]),
             TypeError,
-            r"pde_step: an array of shape \(.*\) is a ndarray, but must be a torch.Tensor like u; move it by",
+            r"pde_step: terms\[0\].nu is a ndarray, but must be a torch.Tensor like u; move it by torch.as_tensor",
         ),
+        (lambda u: st.convection_step(u, (1.0, np.ones(5)), 1.0, 0.1), TypeError, r"velocity\[1\] is a ndarray, but"),
+        (lambda u: st.diffusion_step(u, 1.0, 0.1, 1.0, mask=np.ones(5)), TypeError, "mask is a ndarray, but must be"),
         (lambda u: st.diffusion_step(u, 1.0, u.mean(), 1.0), TypeError, r"dt requires grad, but .*; pass float\(dt\)"),
         (lambda u: st.diffusion_step(u, (1.0, u.mean()), 0.1, 1.0), TypeError, "diffusion_step: dx requires grad, but"),
         (

@@ -46,18 +46,14 @@ def _mapped(value: Any, change: Callable[[Tensor], Any]) -> Any:
     return value
 
 
-def _check_library(op: str, value: Any) -> None:
+def _check_library(op: str, name: str, value: Any) -> None:
     """Raise TypeError for arrays of another library, which no plan of tensors has a place for."""
     if isinstance(value, list | tuple):
-        for item in value:
-            _check_library(op, item)
-    elif is_dataclass(value) and not isinstance(value, type):
-        for name in _names(type(value)):
-            _check_library(op, getattr(value, name))
+        for j, item in enumerate(value):
+            _check_library(op, f"{name}[{j}]", item)
     elif not isinstance(value, Tensor) and is_array(value):
         raise TypeError(
-            f"{op}: an array of shape {tuple(value.shape)} is a {type(value).__name__}, but must be a torch.Tensor "
-            "like u; move it by torch.as_tensor"
+            f"{op}: {name} is a {type(value).__name__}, but must be a torch.Tensor like u; move it by torch.as_tensor"
         )
 
 
@@ -201,8 +197,9 @@ def prepared(
         raise TypeError(f"{op}() got an unexpected keyword argument {name!r}")
     shared["source"] = _aligned(shared["source"], u.ndim)
     arrays = _arrays_of((named, shared["source"], shared["mask"]))
-    for value in (*arguments, shared["source"], shared["mask"]):
-        _check_library(op, value)
+    given = [(prefix + each.name, getattr(term, each.name)) for prefix, term in named for each in fields(term)]
+    for name, value in (*given, ("source", shared["source"]), ("mask", shared["mask"])):
+        _check_library(op, name, value)
     dt = _checks.number(op, "dt", dt)
     dx = _mapped(dx, lambda h: _checks.number(op, "dx", h))
     if unseen:
