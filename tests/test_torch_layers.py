@@ -289,6 +289,22 @@ def test_torch_step_layer_keeps_a_field_as_a_buffer() -> None:
     torch.testing.assert_close(layer(random(16), velocity=wind), expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64], ids=str)
+def test_torch_layers_take_parameters_as_their_own(dtype: torch.dtype) -> None:
+    nu = torch.nn.Parameter(torch.tensor([0.5]))
+    step = st.DiffuseConvectStep(1.0, 0.1, nu)
+    assert list(step.parameters()) == [nu]
+    step(torch.ones(3, 8)[..., :1] * torch.arange(8.0)).square().sum().backward()
+    assert nu.grad is not None
+    assert nu.grad.abs() > 0
+    transfer = torch.nn.Parameter(torch.ones(8, 5, dtype=dtype))
+    layer = st.SpectralFilter(transfer)
+    (own,) = layer.parameters()
+    assert own is transfer or dtype.is_complex  # whose layer holds real numbers
+    layer(torch.ones(2, 8, 8)).sum().backward()
+    assert own.grad is not None
+
+
 def test_torch_block_is_its_two_parts() -> None:
     block = st.FNOBlock(3, (4, 4), activation=torch.tanh)
     x = random(2, 3, 8, 8, dtype=torch.float32)

@@ -22,10 +22,11 @@ class SpectralFilter(nn.Module):
     Parameters
     ----------
     transfer : Tensor or callable
-        The values of H, a parameter if `learnable`; or a function of the wavenumbers such as those of
-        :mod:`spectralops.transfer`, for grids of any size.
+        The values of H, a parameter if `learnable` or if they are one; or a function of the wavenumbers such as those
+        of :mod:`spectralops.transfer`, for grids of any size.
     learnable : bool
-        Whether the values are a parameter: complex ones are kept real with a last axis of two.
+        Whether the values are a parameter: complex ones are kept real with a last axis of two, which a Parameter is
+        copied to.
     spacing, pad_width, pad_mode, axes
         As for :func:`spectralops.spectral_filter`.
 
@@ -66,8 +67,10 @@ class SpectralFilter(nn.Module):
         if isinstance(transfer, Tensor):
             values = torch.view_as_real(transfer.resolve_conj()) if self.is_complex else transfer
             del self.transfer
-            if learnable:
-                self.transfer = nn.Parameter(values.clone())
+            if isinstance(values, nn.Parameter):
+                self.transfer = values
+            elif learnable or isinstance(transfer, nn.Parameter):
+                self.transfer = nn.Parameter(values.detach().clone())
             else:
                 self.register_buffer("transfer", values)
         elif learnable:

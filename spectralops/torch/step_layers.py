@@ -20,7 +20,7 @@ class DiffusionStep(nn.Module):
     dx, dt
         Cell size and time step.
     nu : float or Tensor
-        Diffusivity; a tensor becomes a parameter if `learnable`, else a buffer.
+        Diffusivity; a Parameter is the layer's own, any other tensor a parameter if `learnable`, else a buffer.
     learnable : bool
         Whether the diffusivity is a parameter, which nothing keeps positive.
     **options
@@ -60,7 +60,7 @@ class DiffuseConvectStep(nn.Module):
     dx, dt
         Cell size and time step.
     nu : float or Tensor
-        Diffusivity; a tensor becomes a parameter if `learnable`, else a buffer.
+        Diffusivity; a Parameter is the layer's own, any other tensor a parameter if `learnable`, else a buffer.
     learnable : bool
         Whether the diffusivity is a parameter, which nothing keeps positive.
     **options
@@ -91,7 +91,9 @@ class DiffuseConvectStep(nn.Module):
 
 
 def _coefficient(layer: nn.Module, name: str, value: Any, learnable: bool) -> None:
-    if learnable:
+    if isinstance(value, nn.Parameter):
+        setattr(layer, name, value)
+    elif learnable:
         value = value if isinstance(value, Tensor) else torch.tensor(float(value))
         setattr(layer, name, nn.Parameter(value.clone()))
     elif isinstance(value, Tensor):
