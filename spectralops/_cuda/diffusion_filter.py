@@ -156,7 +156,7 @@ class Filter:
         return [count * (k + 1) // number for k in range(number)]
 
     def _passes(self, ends: list[int], spaces: list[Address]) -> Iterator[Pass]:
-        """All passes of some grids. Where a pass has one level, T_k is written over T_{k-2}."""
+        """All passes of some grids. Along three axes a pass has one level, and T_k is written over T_{k-2}."""
         if len(self._sizes) == MOST_AXES:
             before = current = Address(U)
             for k, last in enumerate(ends):

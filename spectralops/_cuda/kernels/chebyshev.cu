@@ -213,7 +213,7 @@ SOPS_DEVICE Cells<T, V> elsewhere(const On& ground, const Cells<T, V>& u, const 
   return chosen;
 }
 
-// `rows` of a pass: u, the levels that it begins with (T_{k-2}, T_{k-1}) and those that it ends with, the sum.
+// Fields that a pass reads and writes: u, the levels that it begins with (T_{k-2}, T_{k-1}) and ends with, the sum.
 template <typename T>
 struct Streams {
   const T *u, *before, *current;
